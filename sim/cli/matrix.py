@@ -100,7 +100,7 @@ async def rows(loaded: LoadedScenario, theatre: Theatre) -> list[MatrixRow]:
 async def _outcome(scenario: Scenario, place: int, level: str, theatre: Theatre) -> str:
     from twopc.sim.report.history import History
     from twopc.sim.scenario.parts import EVERY_NODE
-    from twopc.sim.scenario.runner import Runner
+    from twopc.sim.scenario.runner import play_case
     from twopc.sim.scenario.values import Case
 
     order = scenario.orders[place]
@@ -116,7 +116,7 @@ async def _outcome(scenario: Scenario, place: int, level: str, theatre: Theatre)
     )
     history = History().of(name)
     async with theatre.stage(case) as stage:
-        await Runner(case, stage, history).play()
+        await play_case(case, stage, history)
     return outcome(history.records)
 
 

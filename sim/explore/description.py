@@ -211,12 +211,7 @@ def _fault(fault: Fault) -> str:
 
 
 def _points(one: Scenario) -> Iterator[WirePoint]:
-    possible = Capabilities(
-        name="model",
-        faults=frozenset(ON_MODEL),
-        points=frozenset().union(*ON_MODEL.values()),
-        faults_at=ON_MODEL,
-    )
+    possible = Capabilities(name="model", faults_at=ON_MODEL)
     nodes = [*one.topology.nodes]
     for template in sorted(points()):
         name = template.partition("(")[0]

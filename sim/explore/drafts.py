@@ -21,8 +21,7 @@ from twopc.sim.scenario.expectations import ASKED_FOR, DEFAULTS
 from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
 from twopc.sim.scenario.scenario_files import BYTES_MAX
 from twopc.sim.scenario.steps import OF_AGENTS
-from twopc.sim.scenario.text import Document, Number, listed
-from twopc.sim.scenario.values import Path
+from twopc.sim.scenario.text import Document, Number, Path, listed
 
 _PROTECTION = "protection."
 #: Checks with settings of their own, which `false` cannot disable.

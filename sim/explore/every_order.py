@@ -26,7 +26,7 @@ from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.ordering import Courses, courses
 from twopc.sim.scenario.run import begin
-from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.runner import play_case
 from twopc.sim.scenario.theatres import played
 from twopc.sim.scenario.values import Case
 
@@ -132,7 +132,7 @@ async def _play_every(
             async with theatre.stage(one) as stage:
                 own = history.of(one.name)
                 begin(own, loaded, one)
-                learned = await Runner(one, stage, own).play()
+                learned = await play_case(one, stage, own)
             own.write("end")
             order_map.courses.learn(rank, learned)
             if learned.infeasible_at is None:

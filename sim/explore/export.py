@@ -30,8 +30,8 @@ from twopc.sim.scenario.judging import FAILURE_KINDS
 from twopc.sim.scenario.matrix import path_of
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.parts import EVERY_NODE
-from twopc.sim.scenario.text import listed
-from twopc.sim.scenario.values import Cell, Path
+from twopc.sim.scenario.text import Path, listed
+from twopc.sim.scenario.values import Cell
 
 _PROTECTION = "protection."
 #: Maximum length of a file's stem in characters: file names have at most 255 bytes.

@@ -29,7 +29,7 @@ from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
 from twopc.sim.scenario.model_stage import ModelStage
 from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.run import begin, header
-from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.runner import play_case
 from twopc.sim.scenario.theatres import played
 from twopc.sim.scenario.values import Case, CaseLesson, Selection
 
@@ -110,7 +110,7 @@ async def _play(
             )
             watch.begin()
             now.sent, own.wrote, points[-1].came = watch.message, watch.record, watch.arrived
-            lesson = await Runner(case, stage, own).play()
+            lesson = await play_case(case, stage, own)
             now.sent = points[-1].came = None
             watch.end()
         own.write("end")

@@ -26,7 +26,7 @@ from twopc.sim.scenario.agree import Disagreement, compare, free
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import begin, header, refuse
-from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.runner import play_case
 from twopc.sim.scenario.values import CaseLesson, Selection
 
 _WAIT = "'s wait"
@@ -105,7 +105,7 @@ class PostgresBench:
         own = history.of(case.name)
         async with self._theatre.stage(case) as stage:
             begin(own, loaded, case)
-            lesson = await Runner(case, stage, own).play()
+            lesson = await play_case(case, stage, own)
         own.write("end")
         return history, own.records, lesson
 

@@ -30,7 +30,7 @@ from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.matrix import path_of
 from twopc.sim.scenario.meaning import check_meaning
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.runner import play_case
 from twopc.sim.scenario.stage import Theatre
 from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 from twopc.sim.scenario.values import Capabilities, Case, Selection
@@ -215,7 +215,7 @@ def deeds(possible: Capabilities, nodes: list[str], point: str) -> Iterator[str]
         return
     for text in _OF_ALL + tuple(text.format(node=node) for text in _OF_NODES for node in nodes):
         verb = text.partition(" ")[0]
-        if verb in possible.faults and name in possible.faults_at.get(verb, possible.points):
+        if name in possible.faults_at.get(verb, ()):
             yield text
 
 
@@ -308,7 +308,7 @@ class CellPlayer:
             clock = lambda: round(now() * 1_000_000_000)  # noqa: E731 -- used once
         own = History().of(name, clock=clock)
         async with self._theatre.stage(case) as stage:
-            await Runner(case, stage, own, step_timeout_ms=self._timeout_ms).play()
+            await play_case(case, stage, own, step_timeout_ms=self._timeout_ms)
         own.write("end")
         return own
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,8 @@ from twopc.sim.scenario.judging import FailedCheck
 from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import as_expected, as_rows, holder, outcome_text
 from twopc.sim.scenario.judging.runs import Runs, StepRun
-from twopc.sim.scenario.text import Document, Map
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.text import Document, Map, Path
+from twopc.sim.scenario.values import Case
 
 #: Prefixes of the checks whose results may become expectations; a name follows.
 _ACCEPTED = ("steps.", "sessions.", "tables.")
@@ -91,11 +91,7 @@ def accepted(document: Document, failures: Sequence[FailedCheck]) -> str:
             refused += _request(root, document, failure)
     if refused:
         raise ScenarioError("\n".join(f"not accepted: {each}" for each in dict.fromkeys(refused)))
-    edits = sorted(_Editor(document).edits((), root))
-    text = document.text
-    for edit in reversed(edits):
-        text = text[: edit.start] + edit.text + text[edit.end :]
-    return text
+    return _edited(document.text, _Editor(document).edits((), root))
 
 
 def unsaid(case: Case, records: Sequence[HistoryRecord]) -> list[FailedCheck]:
@@ -156,8 +152,7 @@ def with_order(document: Document, name: str, steps: Sequence[str]) -> str:
     if text[start] == "[":
         return f"{text[:end]}, {{name: {_scalar(name)}, {items}}}{text[end:]}"
     indent = " " * editor.column(start)
-    line_end = text.find("\n", end)
-    line_end = len(text) if line_end < 0 else line_end
+    line_end = _line_end(text, end)
     added = f"\n{indent}- name: {_scalar(name)}\n{indent}  {items}"
     return text[:line_end] + added + text[line_end:]
 
@@ -196,17 +191,26 @@ def with_only(
         span = document.span((key,), key=True)
         if span is None:
             continue
-        end = text.find("\n", editor.end((key,)))
-        edits.append(_Edit(span[0], len(text) if end < 0 else end + 1, ""))
-    for edit in sorted(edits, reverse=True):
-        text = text[: edit.start] + edit.text + text[edit.end :]
-    lines = [text.rstrip()]
+        edits.append(_Edit(span[0], _line_end(text, editor.end((key,))) + 1, ""))
+    lines = [_edited(text, edits).rstrip()]
     for key, items in {"orders": [order], **more}.items():
         lines += ["", f"{key}:"]
         for item in items:
             inner = [line for name in item for line in block_lines(name, item[name], "    ")]
             lines += [f"  - {inner[0].strip()}", *inner[1:]]
     return "\n".join(lines) + "\n"
+
+
+def _edited(text: str, edits: Iterable[_Edit]) -> str:
+    for edit in sorted(edits, reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text
+
+
+def _line_end(text: str, at: int) -> int:
+    """Return the offset of the end of the line at an offset."""
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
 
 
 def _request(root: _TargetValue, document: Document, failure: FailedCheck) -> Iterator[str]:
@@ -346,8 +350,7 @@ class _Editor:
         first = self._document.span((*path, next(iter(here))), key=True)
         assert first is not None, "a key of a mapping that is in the file"
         indent = " " * self.column(first[0])
-        line_end = self._text.find("\n", last)
-        line_end = len(self._text) if line_end < 0 else line_end
+        line_end = _line_end(self._text, last)
         text = "".join(
             f"\n{line}" for key in added for line in block_lines(key, added[key], indent)
         )

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Mapping
 
 from twopc.sim.report.history import OrderHistory
+from twopc.sim.scenario.expect_meaning import sqlstate_of
 from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.lane import Lane, StepOutcome, StepPlay
-from twopc.sim.scenario.meaning import sqlstate_of
 from twopc.sim.scenario.model import Session
 from twopc.sim.scenario.observe import (
     state_after,
@@ -225,7 +225,6 @@ class CaseSessions:
                 raise StuckError(name)
 
     async def _cancel(self) -> None:
-        """Cancel all running steps."""
         until = now_s() + CANCEL_S
         while self._busy and now_s() < until:
             for lane in self._busy:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
-from twopc.sim.scenario.ordering import Courses, courses, single
+from twopc.sim.scenario.ordering import Courses, RankedCourse, courses
 from twopc.sim.scenario.selection import selector
+from twopc.sim.scenario.text import Path
 from twopc.sim.scenario.twins import Twin
-from twopc.sim.scenario.values import Case, Cell, Path, Selection
+from twopc.sim.scenario.values import Case, Cell, Selection
 
 #: The default selection.
 EVERYTHING = Selection()
@@ -25,8 +26,8 @@ LOAD = Order(name="load")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseGroup:
-    """The cases of one order of the file in one cell: a single one, or many generated ones."""
+class CaseSource:
+    """One order of the file in one cell, before its courses are selected."""
 
     title: str
     """Name of the order or of the twin, without the cell."""
@@ -37,48 +38,10 @@ class CaseGroup:
     at: Path
     """Place in the file of the order or the twin."""
     twin: Twin | None = None
-    courses: Courses
 
     @property
     def name(self) -> str:
         """Name for selection and reports: ``alice first [serializable]``."""
-        return self.title + _in_brackets(self.cell)
-
-    def case(
-        self, rank: int, items: tuple[OrderItem, ...], *, repeat: int = 1, seed: int = 0
-    ) -> Case:
-        """Return the case of one course, to be played once."""
-        number = 0 if self.order.generate is None else rank
-        repeated = f" ({repeat})" if repeat > 1 else ""
-        return Case(
-            name=f"{_numbered(self.title, number)}{_in_brackets(self.cell)}{repeated}",
-            group=self.name,
-            scenario=self.scenario,
-            order=self.order,
-            at=self.at,
-            items=items,
-            cell=self.cell,
-            number=number,
-            twin=self.twin,
-            repeat=repeat,
-            seed=seed,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseSource:
-    """A group before its courses are selected."""
-
-    title: str
-    scenario: Scenario
-    cell: Cell
-    order: Order
-    at: Path
-    twin: Twin | None = None
-
-    @property
-    def name(self) -> str:
-        """See `CaseGroup.name`."""
         return self.title + _in_brackets(self.cell)
 
     def rank(self, requested: str) -> int | None:
@@ -91,14 +54,35 @@ class CaseSource:
 
     def group(self, requested: Courses) -> CaseGroup:
         """Return the group with the selected courses."""
-        return CaseGroup(
-            title=self.title,
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return CaseGroup(**own, courses=requested)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseGroup(CaseSource):
+    """The cases of one order of the file in one cell: a single one, or many generated ones."""
+
+    courses: Courses
+
+    def case(
+        self, rank: int, items: tuple[OrderItem, ...], *, repeat: int = 1, seed: int = 0
+    ) -> Case:
+        """Return the case of one course, to be played once."""
+        number = 0 if self.order.generate is None else rank
+        title = f"{self.title} #{number}" if number else self.title
+        repeated = f" ({repeat})" if repeat > 1 else ""
+        return Case(
+            name=f"{title}{_in_brackets(self.cell)}{repeated}",
+            group=self.name,
             scenario=self.scenario,
-            cell=self.cell,
             order=self.order,
             at=self.at,
+            items=items,
+            cell=self.cell,
+            number=number,
             twin=self.twin,
-            courses=requested,
+            repeat=repeat,
+            seed=seed,
         )
 
 
@@ -131,7 +115,7 @@ def groups(loaded: LoadedScenario, selection: Selection = EVERYTHING) -> list[Ca
             continue
         for rank in filter(None, map(source.rank, names)):
             try:
-                results.append(source.group(single(source.scenario, source.order, rank)))
+                results.append(source.group(RankedCourse(source.scenario, source.order, rank)))
             except IndexError:
                 continue  # the order has fewer courses
     return results
@@ -141,7 +125,7 @@ def order_sources(loaded: LoadedScenario) -> Iterator[CaseSource]:
     """Yield each order in each cell, or the load in each cell."""
     if loaded.scenario.workload is not None:
         for cell, scenario in loaded.cells:
-            made = _with_rows(scenario)
+            made = filled(scenario)
             yield CaseSource(
                 title=LOAD.name, scenario=made, cell=cell, order=LOAD, at=("workload",)
             )
@@ -154,14 +138,6 @@ def order_sources(loaded: LoadedScenario) -> Iterator[CaseSource]:
                 order=scenario.orders[place],
                 at=("orders", place),
             )
-
-
-def _with_rows(scenario: Scenario) -> Scenario:
-    """Return the scenario; with the rows of its load, if it has one."""
-    if scenario.workload is None:
-        return scenario
-
-    return filled(scenario)
 
 
 def _twins(loaded: LoadedScenario) -> Iterator[CaseSource]:
@@ -178,7 +154,7 @@ def _twins(loaded: LoadedScenario) -> Iterator[CaseSource]:
         known.add(title)
         yield CaseSource(
             title=title,
-            scenario=_with_rows(scenario),
+            scenario=filled(scenario),
             cell=cell,
             order=order,
             at=("twin", place) if several else ("twin",),
@@ -186,16 +162,12 @@ def _twins(loaded: LoadedScenario) -> Iterator[CaseSource]:
         )
 
 
-def _numbered(title: str, number: int) -> str:
-    return f"{title} #{number}" if number else title
-
-
 def _in_brackets(cell: Cell) -> str:
     return f" [{cell.label}]" if cell.label else ""
 
 
 def filled(scenario: Scenario) -> Scenario:
-    """Return the scenario with a row for each key from 1 to `count`.
+    """Return the scenario with a row for each key of its load, if it has one, from 1 to `count`.
 
     Rows of the file are kept. The others have the values of the last of them, or only defaults if there is none.
     """

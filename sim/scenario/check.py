@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import pathlib
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,8 +21,8 @@ from twopc.sim.scenario import matrix, scenario_files, sources, text
 from twopc.sim.scenario.expect_meaning import check_cells
 from twopc.sim.scenario.meaning import check_meaning
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.parts import HOLE, keys_of, kind_of
-from twopc.sim.scenario.text import Document, Map, Mark, listed, suggestion
+from twopc.sim.scenario.parts import HOLE, keys_of, kind_of, said_of
+from twopc.sim.scenario.text import Document, Map, Mark, Path, listed, suggestion
 from twopc.sim.scenario.values import Cell
 
 
@@ -37,7 +37,7 @@ class LoadedScenario:
     """Each cell of the matrix with its scenario; without a matrix, a single cell with the scenario itself."""
 
 
-def load(path: str | Path) -> LoadedScenario:
+def load(path: str | pathlib.Path) -> LoadedScenario:
     """Return the scenario in a file; ``-`` is standard input, and ``*.spec`` is converted from an isolationtester
     spec.
 
@@ -57,13 +57,13 @@ def from_document(document: Document) -> LoadedScenario:
     return _without_errors(document, _loaded(document))
 
 
-def examine(path: str | Path) -> tuple[Document, LoadedScenario | None]:
+def examine(path: str | pathlib.Path) -> tuple[Document, LoadedScenario | None]:
     """Return the document of a file with all its problems, and the scenario; None if its shapes are wrong.
 
     Raises:
         ScenarioError: the file cannot be read.
     """
-    document = _spec(path) if Path(path).suffix == ".spec" else text.read(path)
+    document = _spec(path) if pathlib.Path(path).suffix == ".spec" else text.read(path)
     return document, _loaded(document)
 
 
@@ -75,7 +75,7 @@ def examine_text(source: str, path: str) -> tuple[Document, LoadedScenario | Non
     return document, _loaded(document)
 
 
-def _spec(path: str | Path) -> Document:
+def _spec(path: str | pathlib.Path) -> Document:
     from twopc.sim.scenario.spec import convert  # few files are specs
 
     return convert.document(scenario_files.content(path), str(path))
@@ -161,7 +161,7 @@ def _scenario(document: Document) -> Scenario | None:
     return None
 
 
-def _path(values: Any, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+def _path(values: Any, loc: Path) -> Path:
     """Return the place in the file of one of pydantic's errors.
 
     Pydantic adds a part to the location of an error in a key, and an index where a single value stands without a
@@ -177,7 +177,7 @@ def _path(values: Any, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
     return tuple(results)
 
 
-def _with_nearest_hole(values: Any, path: tuple[str | int, ...]) -> Any:
+def _with_nearest_hole(values: Any, path: Path) -> Any:
     """Return a copy of `values` with a hole at `path`, or at its nearest parent that is not a hole already.
 
     None is returned if the hole would replace all values.
@@ -199,7 +199,7 @@ def _holds(value: Any, part: str | int) -> bool:
     return isinstance(value, dict) and part in value
 
 
-def _with_hole(value: Any, path: tuple[str | int, ...]) -> Any:
+def _with_hole(value: Any, path: Path) -> Any:
     changed = copy.copy(value)
     changed[path[0]] = _with_hole(value[path[0]], path[1:]) if path[1:] else HOLE
     return changed
@@ -214,12 +214,10 @@ def _note(document: Document, error: dict[str, Any]) -> None:
     lines = [problem.message for problem in document.inside(path)]
     if not any("is refused" in message for message in lines):
         is_key = error["loc"][-1:] == ("[key]",)
-        document.error(
-            document.mark(path, key=is_key), _in_words(error) + _indentation_hint(path, error)
-        )
+        document.error(path, _in_words(error) + _indentation_hint(path, error), key=is_key)
 
 
-def _indentation_hint(path: tuple[str | int, ...], error: dict[str, Any]) -> str:
+def _indentation_hint(path: Path, error: dict[str, Any]) -> str:
     """Return a hint that a key is not indented enough: a part has the name of one of its own keys."""
     what = re.fullmatch(r"(.*) is a mapping, not .*", str(error["msg"]))
     name = str(path[-1]) if path else ""
@@ -243,8 +241,7 @@ def _in_words(error: dict[str, Any]) -> str:
     }.get(kind.partition("_")[0])
     if expected is None:
         return f"{error['msg']}"
-    message = f"'{value}'" if isinstance(value, str) else kind_of(value)
-    return f"expected {expected}, not {message}{_as_list(value) if expected == 'a list' else ''}"
+    return f"expected {expected}, not {said_of(value)}{_as_list(value) if expected == 'a list' else ''}"
 
 
 def _as_list(value: object) -> str:

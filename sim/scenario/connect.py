@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from twopc.errors import TransactionError
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.merge_stage import MergeStage
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_stage import PostgresStage
 from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.stage import SetUpError
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Case
 
 _READ = frozenset({"select", "insert", "update", "delete", "merge", "values", "table"})
 _UTILITIES = """
@@ -55,7 +55,7 @@ async def check_statements(loaded: LoadedScenario, theatre: PostgresTheatre) -> 
             for path, node, text in _statements(scenario):
                 await _ask(loaded, stage, path, node, text)
     except SetUpError as error:
-        document.error(document.mark(error.path), str(error))
+        document.error(error.path, str(error))
 
 
 async def _ask(
@@ -69,28 +69,17 @@ async def _ask(
     except TransactionError as error:
         if error.sqlstate not in _UNDETERMINED:
             document = loaded.document
-            document.error(document.mark(path), f"{node} says: {error} ({error.sqlstate})")
+            document.error(path, f"{node} says: {error} ({error.sqlstate})")
 
 
 def _statements(scenario: Scenario) -> Iterator[tuple[Path, str, str]]:
     """Yield each statement with its place and its node."""
-    for name, session in scenario.sessions.items():
-        if session.setup or any(step.script for _, step in session.named_steps):
+    for at, session, _, step in scenario.placed_steps():
+        if session.setup or any(each.script for _, each in session.named_steps):
             continue  # its SQL may create objects that its statements need
-        for place, (step_name, step) in enumerate(session.named_steps):
-            at: Path = ("sessions", name, "steps", place, step_name)
-            if step.lines is not None:
-                for line, text in enumerate(step.lines):
-                    yield (*at, "lines", line), session.node, text
-            elif step.call is None:
-                word = "sql" if step.sql is not None else "check"
-                for text in step.statements:
-                    yield (*at, word), session.node, text
-    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
-    for place, order in enumerate(scenario.orders):
-        sources.append((("orders", place, "expect"), order.expect))
-    for path, expect in sources:
+        if step.call is None:
+            yield from ((path, session.node, text) for path, text in step.placed(at))
+    for path, expect in scenario.expectations():
         for place, query in enumerate(expect.sql):
-            nodes = scenario.topology.nodes
-            for node in nodes if query.at == EVERYWHERE else (query.at or nodes[0],):
+            for node in query.nodes(scenario.topology.nodes):
                 yield (*path, "sql", place), node, query.text

@@ -17,10 +17,8 @@ from twopc.sim.scenario.parts import Row
 from twopc.sim.scenario.procedures_meaning import check_commands
 from twopc.sim.scenario.reach import NUMBERS, refuse_without
 from twopc.sim.scenario.tables import ScenarioTable
-from twopc.sim.scenario.text import Document, listed, suggestion
+from twopc.sim.scenario.text import Document, Path, listed, suggestion
 from twopc.sim.scenario.values import Cell
-
-Path = tuple[str | int, ...]
 
 #: Name of the row version in `ignore`.
 VERSION = "version"
@@ -45,7 +43,7 @@ def check_expect(
             document.unknown((*at, "sessions", name), "session", name, scenario.sessions, key=True)
     for name in expect.rejected:
         if name not in KINDS:
-            document.error(document.mark((*at, "rejected", name), key=True), no_kind(name))
+            document.error((*at, "rejected", name), no_kind(name), key=True)
     for name, nodes in expect.tables.items():
         place: Path = (*at, "tables", name)
         if name not in scenario.tables:
@@ -56,9 +54,7 @@ def check_expect(
     for label, inner in expect.cells.items():
         inside: Path = (*at, "cells", label)
         if inner.cells:
-            document.error(
-                document.mark((*inside, "cells"), key=True), "cells do not stand in each other"
-            )
+            document.error((*inside, "cells"), "cells do not stand in each other", key=True)
         check_expect(document, scenario, inside, inner, order)
 
 
@@ -74,14 +70,12 @@ def check_cells(document: Document, scenario: Scenario, cells: Sequence[Cell]) -
             else:
                 hint = suggestion(label, values) or f"; its values are {listed(values)}"
                 text = f"no cell of the matrix is '{label}'{hint}"
-            document.error(document.mark((*at, "cells", label), key=True), text)
+            document.error((*at, "cells", label), text, key=True)
 
 
 def expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
     """Yield every `expect` of the file with its place: that of the file, of its orders and of its twins."""
-    yield ("expect",), scenario.expect
-    for place, order in enumerate(scenario.orders):
-        yield ("orders", place, "expect"), order.expect
+    yield from scenario.expectations()
     for place, twin in enumerate(scenario.twins):
         yield ("twin", place, "expect"), twin.expect
 
@@ -129,7 +123,7 @@ def _query(document: Document, at: Path, text: str) -> None:
     elif sqltext.parameters(text):
         message = f"no value for ':{sqltext.parameters(text)[0]}': an invariant has no parameters"
     if message:
-        document.error(document.mark(at), message)
+        document.error(at, message)
 
 
 def check_rows(document: Document, at: Path, table: ScenarioTable, rows: tuple[Row, ...]) -> None:
@@ -155,11 +149,12 @@ def _node_rows(
         document.unknown((*at, "same_as"), "other node", expected.same_as, set(nodes) - {node})
     is_whole = not (expected.hole or expected.holes)
     if expected.rows is None and expected.same_as is None and is_whole:
-        document.error(document.mark(at), "say which rows, or {same_as: node}")
+        document.error(at, "say which rows, or {same_as: node}")
     elif expected.ignore and expected.same_as is None:
         document.error(
-            document.mark((*at, "ignore"), key=True),
+            (*at, "ignore"),
             "'ignore' goes with 'same_as': of rows only the columns that they name are compared",
+            key=True,
         )
     for place, column in enumerate(expected.ignore):
         if column != VERSION and column not in table.columns and not table.hole:
@@ -168,7 +163,7 @@ def _node_rows(
     check_rows(document, at, table, rows)
     for place, row in enumerate(rows):
         if set(row) != set(rows[0]):
-            document.error(document.mark((*at, place)), "this row names other columns than the first; the columns that are named are compared")  # fmt: skip
+            document.error((*at, place), "this row names other columns than the first; the columns that are named are compared")  # fmt: skip
 
 
 def _step_expect(
@@ -187,32 +182,31 @@ def _step_expect(
     session_name, step = scenario.steps[name]
     items = _steps_of(scenario, order)
     if order is not None and name not in items:
-        document.error(
-            document.mark(at, key=True), f"order '{order.name}' does not play step '{name}'"
-        )
+        document.error(at, f"order '{order.name}' does not play step '{name}'", key=True)
         return
     final = expected.final
     if final.outcome == "rolled back" and step.action != "commit" and not step.hole:
-        document.error(document.mark(at), "only a commit can come to 'rolled back'; a step that is refused is 'rejected'")  # fmt: skip
+        document.error(at, "only a commit can come to 'rolled back'; a step that is refused is 'rejected'")  # fmt: skip
     if (final.rows is not None or final.rowcount is not None) and not (
         step.statements or step.script or step.hole or step.holes
     ):
-        document.error(document.mark(at), f"step '{name}' returns no rows")
-    if final.delivered is not None and step.action != "sync" and not step.hole:
-        document.error(document.mark(at), f"step '{name}' delivers nothing: it is no sync")
-    if final.calls is not None and step.action != "sync" and not step.hole:
-        document.error(document.mark(at), f"step '{name}' brings no calls: it is no sync")
-    for field in final.of_merge:
-        if step.action != "sync" and not step.hole:
-            document.error(
-                document.mark((*at, field), key=True),
-                f"step '{name}' is no merge session: it is no sync",
-            )
-    if final.error is not None and not _error_known(final.error):
-        document.error(document.mark(at), f"'{final.error}' is neither a SQLSTATE nor an error's name as in psycopg.errors")  # fmt: skip
+        document.error(at, f"step '{name}' returns no rows")
+    if step.action != "sync" and not step.hole:
+        if final.delivered is not None:
+            document.error(at, f"step '{name}' delivers nothing: it is no sync")
+        if final.calls is not None:
+            document.error(at, f"step '{name}' brings no calls: it is no sync")
+        for field in final.of_merge:
+            message = f"step '{name}' is no merge session: it is no sync"
+            document.error((*at, field), message, key=True)
+    if final.error is not None and final.error not in NUMBERS and not sqlstate_of(final.error):
+        document.error(at, f"'{final.error}' is neither a SQLSTATE nor an error's name as in psycopg.errors")  # fmt: skip
     if expected.blocked_by is not None:
         listed_items = items if order is not None and order.generate is None else []
-        _blocked_by(document, scenario, at, session_name, name, expected.blocked_by, listed_items)
+        place = (*at, "blocked_by")
+        _blocked_by(
+            document, scenario, place, session_name, name, expected.blocked_by, listed_items
+        )
 
 
 def _blocked_by(
@@ -224,18 +218,17 @@ def _blocked_by(
     by: str,
     items: list[str | None],
 ) -> None:
-    mark = document.mark((*at, "blocked_by"))
-    if by not in scenario.steps and by not in scenario.sessions:
-        known = [*scenario.steps, *scenario.sessions]
-        document.error(mark, f"no step or session '{by}'{suggestion(by, known)}")
+    known = [*scenario.steps, *scenario.sessions]
+    if by not in known:
+        document.unknown(at, "step or session", by, known)
         return
     holder = scenario.steps[by][0] if by in scenario.steps else by
     if holder == session:
-        document.error(mark, f"'{step}' cannot be blocked by its own session '{session}'")
+        document.error(at, f"'{step}' cannot be blocked by its own session '{session}'")
     elif (
         items and by in scenario.steps and (by not in items or items.index(by) > items.index(step))
     ):
-        document.error(mark, f"'{by}' does not run before '{step}' in this order")
+        document.error(at, f"'{by}' does not run before '{step}' in this order")
 
 
 def _steps_of(scenario: Scenario, order: Order | None) -> list[str | None]:
@@ -246,10 +239,6 @@ def _steps_of(scenario: Scenario, order: Order | None) -> list[str | None]:
         return [item.step for item in order.steps]
     chosen = order.generate.sessions or tuple(scenario.sessions)
     return [name for name, (session, _) in scenario.steps.items() if session in chosen]
-
-
-def _error_known(name: str) -> bool:
-    return name in NUMBERS or sqlstate_of(name) != ""
 
 
 def sqlstate_of(name: str) -> str:

@@ -7,6 +7,7 @@ They check shapes only, as in `twopc.sim.scenario.model`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -23,6 +24,7 @@ from twopc.sim.scenario.parts import (
     WrittenForm,
     kind_of,
     refuse,
+    said_of,
 )
 from twopc.sim.scenario.procedures import Commands
 from twopc.sim.scenario.text import Number, listed, suggestion
@@ -131,10 +133,9 @@ class StepExpect(Part):
         }
         if isinstance(value, str) and value in longer:
             raise refuse(f"'{value}' needs more: {longer[value]}")
-        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
         raise refuse(
             "an expectation is ok, in_doubt, rolled back, any or a mapping with rejected, error, "
-            f"blocked_by, rows, rowcount, delivered or calls, not {text}"
+            f"blocked_by, rows, rowcount, delivered or calls, not {said_of(value)}"
             + suggestion(str(value), words)
         )
 
@@ -276,6 +277,10 @@ class NoRows(Part):
     """A node, or `everywhere`. If omitted, the Publisher."""
     text: str
     """SQL of the query."""
+
+    def nodes(self, every: Sequence[str]) -> Sequence[str]:
+        """Return the nodes at which the query runs, of all nodes, the Publisher first."""
+        return every if self.at == EVERYWHERE else (self.at or every[0],)
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:

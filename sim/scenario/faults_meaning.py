@@ -13,9 +13,7 @@ from functools import cache
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.parts import duration_ms
-from twopc.sim.scenario.text import Document, suggestion
-
-Path = tuple[str | int, ...]
+from twopc.sim.scenario.text import Document, Path, suggestion
 
 #: Points within a server or at its replies, which only scenarios use.
 SCENARIO_POINTS = (
@@ -74,12 +72,12 @@ def check_faults(document: Document, scenario: Scenario) -> None:
         seen.setdefault(fault.id, document.where(mark, beside=True))
         _point(document, scenario, (*at, "at"), fault.at)
         _when(document, scenario, (*at, "when"), fault)
-        if not _is_deed(scenario, fault.do):
-            document.error(document.mark((*at, "do")), _no_deed(scenario, fault.do))
+        if not is_deed(fault.do, scenario.topology.publisher, scenario.topology.subscribers):
+            document.error((*at, "do"), _no_deed(scenario, fault.do))
         _heal(document, scenario, (*at, "heal"), fault.heal)
         if fault.heal == "never" and fault.do.startswith(_MUST_HEAL):
-            mark = document.mark((*at, "heal"))
-            document.error(mark, "what stands or is away for good cannot be looked at in the end")
+            text = "what stands or is away for good cannot be looked at in the end"
+            document.error((*at, "heal"), text)
     if any(order.hole for order in scenario.orders):
         return
     armed = {name for order in scenario.orders for name in order.faults}
@@ -90,33 +88,28 @@ def check_faults(document: Document, scenario: Scenario) -> None:
         return
     for place, fault in enumerate(scenario.faults):
         if not fault.hole and fault.id not in armed:
-            mark = document.mark(("faults", place, "id"))
-            document.warn(mark, f"no order arms fault '{fault.id}': {{fault: {fault.id}}}")
+            text = f"no order arms fault '{fault.id}': {{fault: {fault.id}}}"
+            document.warn(("faults", place, "id"), text)
 
 
 def _point(document: Document, scenario: Scenario, at: Path, text: str) -> None:
     match = _POINT.fullmatch(text)
     name = match[1] if match is not None else text
     node = match[2] if match is not None else None
-    mark = document.mark(at)
     templates = {point.removesuffix("(node)"): point for point in points()}
     if name not in templates:
-        document.error(mark, f"no protocol point '{name}'{suggestion(name, templates)}")
+        document.unknown(at, "protocol point", name, templates)
     elif templates[name] == name:
         if node is not None:
-            document.error(mark, f"the point '{name}' is of no node: write it without brackets")
+            document.error(at, f"the point '{name}' is of no node: write it without brackets")
     elif node is None:
-        example = _first_node(scenario)
-        document.error(mark, f"the point '{name}' is one of a node's: {name}({example})")
+        example = scenario.topology.publisher or "pub"
+        document.error(at, f"the point '{name}' is one of a node's: {name}({example})")
     elif name.startswith("agent."):
         if not node.isdecimal():
-            document.error(mark, f"the point '{name}' is one of a stream's: {name}(1)")
+            document.error(at, f"the point '{name}' is one of a stream's: {name}(1)")
     elif node not in scenario.topology.nodes:
-        document.error(mark, f"no node '{node}'{suggestion(node, scenario.topology.nodes)}")
-
-
-def _first_node(scenario: Scenario) -> str:
-    return scenario.topology.publisher or "pub"
+        document.unknown(at, "node", node, scenario.topology.nodes)
 
 
 def _when(document: Document, scenario: Scenario, at: Path, fault: Fault) -> None:
@@ -124,11 +117,7 @@ def _when(document: Document, scenario: Scenario, at: Path, fault: Fault) -> Non
     if session is not None and session not in scenario.sessions:
         document.unknown((*at, "session"), "session", session, scenario.sessions)
     if fault.when.nth < 1:
-        document.error(document.mark((*at, "nth")), "arrivals count from 1")
-
-
-def _is_deed(scenario: Scenario, text: str) -> bool:
-    return is_deed(text, scenario.topology.publisher, scenario.topology.subscribers)
+        document.error((*at, "nth"), "arrivals count from 1")
 
 
 def is_deed(text: str, publisher: str, subscribers: Sequence[str]) -> bool:
@@ -192,6 +181,5 @@ def _heal(document: Document, scenario: Scenario, at: Path, text: str) -> None:
         _point(document, scenario, at, rest)
     elif word != "after" or not _is_duration(rest):
         document.error(
-            document.mark(at),
-            f"a fault heals 'after 1s', 'at <point>', 'at end' or 'never', not '{text}'",
+            at, f"a fault heals 'after 1s', 'at <point>', 'at end' or 'never', not '{text}'"
         )

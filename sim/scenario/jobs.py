@@ -122,7 +122,9 @@ class Jobs:
                     self._tell(outcome)
                     text += 1
         finally:
-            await _end(list(running))
+            for task in running:  # there are some only if the run is given up
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
 
 class _FirstPass:
@@ -182,10 +184,3 @@ class _RepeatPass:
 
     def settle(self) -> None:
         """Do nothing: repeated groups are reported after the last pass."""
-
-
-async def _end(tasks: Sequence[asyncio.Task[CaseOutcome]]) -> None:
-    """Cancel the running cases and wait for their cleanup."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

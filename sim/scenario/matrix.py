@@ -6,9 +6,11 @@ An inserted value keeps its place in the matrix, so that its errors are reported
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from twopc.sim.scenario.parts import EVERY_NODE
+from twopc.sim.scenario.sources import only
 from twopc.sim.scenario.text import Document, Map, Mark, Sequence
 from twopc.sim.scenario.values import Cell
 
@@ -27,13 +29,10 @@ def cells(document: Document) -> list[tuple[Cell, Map]]:
     axes = _axes(document, root)
     if not axes:
         return [(Cell(), root)]
-    number = 1
-    for _, values in axes:
-        number *= len(values)
+    number = math.prod(len(values) for _, values in axes)
     if number > CELLS_MAX:
         document.error(
-            document.mark(("matrix",), key=True),
-            f"{number} cells are too many: a matrix has at most {CELLS_MAX}",
+            ("matrix",), f"{number} cells are too many: a matrix has at most {CELLS_MAX}", key=True
         )
         return [(Cell(), root)]
     results = []
@@ -83,7 +82,7 @@ def _axes(document: Document, root: Map) -> list[tuple[str, Sequence]]:
     results: list[tuple[str, Sequence]] = []
     is_right = bool(matrix)
     if not matrix:
-        document.error(document.mark(("matrix",)), "a matrix has a key at least")
+        document.error(("matrix",), "a matrix has a key at least")
     for key, values in matrix.items():
         text = len(document.errors)
         if not isinstance(values, Sequence):
@@ -124,11 +123,11 @@ def put(root: Map, path: list[str], value: Any, *, key_at: Mark, value_at: Mark)
         key_at: place of the key, in this file or another.
         value_at: place of the value, in this file or another.
     """
-    copy = here = _copy(root)
+    copy = here = only(root, root)
     for part, following in itertools.pairwise(path):
         below = here.get(part)
         if isinstance(below, Map):
-            inner = _copy(below)
+            inner = only(below, below)
         else:
             inner = Map(key_at)
             topology = root.get("topology")
@@ -145,11 +144,4 @@ def put(root: Map, path: list[str], value: Any, *, key_at: Mark, value_at: Mark)
     here.keys_at[path[-1]] = key_at
     here.values_at[path[-1]] = value_at
     here.value_spans.pop(path[-1], None)
-    return copy
-
-
-def _copy(values: Map) -> Map:
-    copy = Map(values.mark, flow=values.flow)
-    for key in values:
-        copy.take(key, values[key], values)
     return copy

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from twopc import lexer
 from twopc.lexer import statements
 from twopc.names import VERSION_COLUMN
-from twopc.sim.scenario.expect_meaning import check_expect, check_rows, sqlstate_of
+from twopc.sim.scenario.expect_meaning import check_expect, check_rows
 from twopc.sim.scenario.expectations import EVERYWHERE
 from twopc.sim.scenario.faults_meaning import check_faults
 from twopc.sim.scenario.merge_meaning import check_kind
@@ -23,13 +23,9 @@ from twopc.sim.scenario.reach import check_reach
 from twopc.sim.scenario.relations_meaning import check_relations
 from twopc.sim.scenario.steps_meaning import check_scripts, check_sessions
 from twopc.sim.scenario.tables import ScenarioTable
-from twopc.sim.scenario.text import Document
+from twopc.sim.scenario.text import Document, Path
 from twopc.sim.scenario.twins_meaning import check_twins
 from twopc.sim.scenario.workload_meaning import check_load
-
-__all__ = ["check_meaning", "sqlstate_of"]
-
-Path = tuple[str | int, ...]
 
 #: Settings that the simulator needs to reach the servers and for replication.
 _OURS = frozenset(
@@ -67,37 +63,33 @@ def check_meaning(document: Document, scenario: Scenario) -> None:
     if not document.errors:
         warn_of_tiny_tables(document, scenario)
     if not scenario.about.strip():
-        document.warn(document.mark(("name",), key=True), "no 'about': say what this shows")
+        document.warn(("name",), "no 'about': say what this shows", key=True)
 
 
 def _topology(document: Document, scenario: Scenario) -> None:
     topology = scenario.topology
     if not topology.subscribers and scenario.distributes:
         document.error(
-            document.mark(("topology", "subscribers")),
+            ("topology", "subscribers"),
             "there is no Subscriber; a scenario of the Publisher alone says 'distribution: none'",
         )
+    place: Path
     seen = {topology.publisher}
     for at, name in enumerate(topology.subscribers):
         if name in seen:
-            document.error(
-                document.mark(("topology", "subscribers", at)), f"node '{name}' is there already"
-            )
+            document.error(("topology", "subscribers", at), f"node '{name}' is there already")
         seen.add(name)
     for name in topology.nodes:
         if name in _RESERVED:
             at = topology.nodes.index(name) - 1
-            place: Path = ("topology", "publisher") if at < 0 else ("topology", "subscribers", at)
-            document.error(
-                document.mark(place), f"'{name}' is {_RESERVED[name]}; name the node otherwise"
-            )
+            place = ("topology", "publisher") if at < 0 else ("topology", "subscribers", at)
+            document.error(place, f"'{name}' is {_RESERVED[name]}; name the node otherwise")
     for name in topology.settings:
+        place = ("topology", "settings", name)
         if name in _OURS:
-            mark = document.mark(("topology", "settings", name), key=True)
-            document.error(mark, f"'{name}' is set by who starts the servers")
+            document.error(place, f"'{name}' is set by who starts the servers", key=True)
         elif re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?", name) is None:
-            mark = document.mark(("topology", "settings", name), key=True)
-            document.error(mark, f"'{name}' is not the name of a setting")
+            document.error(place, f"'{name}' is not the name of a setting", key=True)
     _isolation(document, scenario, ("topology", "isolation"), topology.isolation)
 
 
@@ -109,7 +101,7 @@ def _isolation(document: Document, scenario: Scenario, at: Path, levels: Mapping
         elif node != publisher and levels.get(publisher, level) != level:
             who = "every other node" if node == EVERY_NODE else f"'{node}'"
             document.error(
-                document.mark((*at, node)),
+                (*at, node),
                 f"{who} is {level} and '{publisher}' is {levels[publisher]}: the branch at the "
                 "Publisher runs at the level of its Subscriber, so they must agree",
             )
@@ -119,21 +111,20 @@ def _table(document: Document, at: Path, name: str, table: ScenarioTable) -> Non
     if table.hole:
         return
     if "." in name:
-        document.error(document.mark(at, key=True), f"table '{name}': tables of a scenario live in schema public, so leave the schema out")  # fmt: skip
+        document.error(at, f"table '{name}': tables of a scenario live in schema public, so leave the schema out", key=True)  # fmt: skip
     if not table.columns:
-        document.error(document.mark((*at, "columns")), f"table '{name}' has no columns")
+        document.error((*at, "columns"), f"table '{name}' has no columns")
         return
     for column, text in table.columns.items():
         if not lexer.statements(text):
-            document.error(
-                document.mark((*at, "columns", column)), f"column '{column}' has no type"
-            )
+            document.error((*at, "columns", column), f"column '{column}' has no type")
     for word in ("sql", "procedures"):
         check_scripts(document, (*at, word), getattr(table, word))
     if VERSION_COLUMN in table.columns:
         document.error(
-            document.mark((*at, "columns", VERSION_COLUMN), key=True),
+            (*at, "columns", VERSION_COLUMN),
             f"'{VERSION_COLUMN}' is added when the table is published; leave it out",
+            key=True,
         )
     keyed = table.own_keys
     for place, column in enumerate(table.key):
@@ -141,18 +132,19 @@ def _table(document: Document, at: Path, name: str, table: ScenarioTable) -> Non
             document.unknown((*at, "key", place), "column", column, table.columns)
     if not keyed and not table.key:
         document.error(
-            document.mark(at, key=True),
+            at,
             f"table '{name}' has no primary key, so its rows cannot be found at the Publisher; "
             "write {id: int primary key} or key: [a, b]",
+            key=True,
         )
     if len(keyed) + bool(table.key) > 1:
-        document.error(document.mark(at, key=True), f"table '{name}' has more than one primary key; for one of several columns write key: [a, b]")  # fmt: skip
+        document.error(at, f"table '{name}' has more than one primary key; for one of several columns write key: [a, b]", key=True)  # fmt: skip
     check_rows(document, (*at, "rows"), table, table.rows)
 
 
 def _orders(document: Document, scenario: Scenario) -> None:
     if not scenario.orders and "orders" in scenario.model_fields_set:
-        document.error(document.mark(("orders",)), "there is no order to play")
+        document.error(("orders",), "there is no order to play")
     seen: dict[str, str] = {}
     played: dict[tuple[object, ...], str] = {}
     used: set[str] = set()
@@ -191,12 +183,9 @@ def _orders(document: Document, scenario: Scenario) -> None:
         check_expect(document, scenario, (*at, "expect"), order.expect, known)
     if not complete or not scenario.orders:
         return
-    for session_name, session in scenario.sessions.items():
-        for place, each in enumerate(session.steps):
-            for step in each:
-                if step not in used:
-                    at = ("sessions", session_name, "steps", place, step)
-                    document.warn(document.mark(at, key=True), f"step '{step}' is in no order")
+    for at, _, step, _ in scenario.placed_steps():
+        if step not in used:
+            document.warn(at, f"step '{step}' is in no order", key=True)
 
 
 def _unreadable(scenario: Scenario, order: Order) -> bool:
@@ -227,10 +216,11 @@ def warn_of_tiny_tables(document: Document, scenario: Scenario) -> None:
         named = [each for each in keys if each]
         if any(one.isdisjoint(other) for one in named for other in named):
             document.warn(
-                document.mark(("tables", name), key=True),
+                ("tables", name),
                 f"table '{name}' has {_rows(len(table.rows))}, and PostgreSQL reads so small a table as "
                 "a whole: serializable transactions on different rows of it are refused (40001), which "
                 f"with {ROWS_MIN:,} rows or more (made under 'sql') they need not be",
+                key=True,
             )
 
 

@@ -15,9 +15,7 @@ from twopc.merge.partitions import check_value
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.tables import ScenarioTable
-from twopc.sim.scenario.text import Document
-
-Path = tuple[str | int, ...]
+from twopc.sim.scenario.text import Document, Path
 
 _VALUES = ("host_name", "suser_sname")
 
@@ -52,13 +50,14 @@ def check_filters(document: Document, scenario: Scenario) -> None:
             try:
                 check_value(name, word, value or "")
             except SubscriptionError as error:
-                document.error(document.mark(("subscribers", name, "merge", word)), str(error))
+                document.error(("subscribers", name, "merge", word), str(error))
     filtered = [name for name in scenario.tables if _is_filtered(scenario, name)]
     if filtered and scenario.topology.republishers:
         document.error(
-            document.mark(("topology", "republishers"), key=True),
+            ("topology", "republishers"),
             f"table '{filtered[0]}' is filtered, and a republisher of a filtered publication is not possible yet: leave "
             "the filters out, or have every Subscriber subscribe at the Publisher",
+            key=True,
         )
 
 
@@ -74,28 +73,27 @@ def _table(document: Document, scenario: Scenario, name: str, table: ScenarioTab
         _condition(document, (*at, "filter"), merge.filter)
     for parent, text in merge.join.items():
         here = (*at, "join", parent)
-        mark = document.mark(here, key=True)
         _condition(document, here, text)
         if parent not in scenario.tables:
             document.unknown(here, "table", parent, scenario.tables, key=True)
         elif parent == name:
-            document.error(mark, f"table '{name}' cannot be joined to itself")
+            document.error(here, f"table '{name}' cannot be joined to itself", key=True)
         elif not _is_filtered(scenario, parent):
             document.error(
-                mark,
+                here,
                 f"every Subscriber gets every row of '{parent}': give that table a filter, or leave the join out",
+                key=True,
             )
         if values := [word for word in _VALUES if _calls(text, word)]:
             document.error(
-                document.mark(here),
-                f"a join filter cannot use msrepl.{values[0]}(): filter '{parent}' by it",
+                here, f"a join filter cannot use msrepl.{values[0]}(): filter '{parent}' by it"
             )
     if not _is_filtered(scenario, name):
         for column, text in table.columns.items():
             for parent in scenario.tables:
                 if parent != name and _is_filtered(scenario, parent) and _refers(text, parent):
                     document.error(
-                        document.mark(("tables", name, "columns", column)),
+                        ("tables", name, "columns", column),
                         f"'{name}' refers to '{parent}', of which not every Subscriber gets every row: "
                         f'merge: {{join: {{{parent}: "{name}.{column} = {parent}.…"}}}}',
                     )
@@ -107,14 +105,15 @@ def _option(document: Document, scenario: Scenario, at: Path, name: str) -> None
     if not merge.is_filtered:
         for word in sorted({"partition", "realigns"} & merge.model_fields_set):
             document.error(
-                document.mark((*at, word), key=True),
+                (*at, word),
                 f"every Subscriber gets every row of '{name}': '{word}' goes with 'filter' or 'join'",
+                key=True,
             )
     elif merge.partition in ("2", "3"):
-        mark = document.mark((*at, "partition"))
+        at = (*at, "partition")
         if (merge.filter is not None) + len(merge.join) != 1:
             document.error(
-                mark,
+                at,
                 f"with partition option {merge.partition} '{name}' has either a row filter or one join filter: else a row "
                 "might belong to several partitions",
             )
@@ -122,7 +121,7 @@ def _option(document: Document, scenario: Scenario, at: Path, name: str) -> None
             above = scenario.tables.get(parent)
             if above is not None and above.merge.partition < merge.partition:
                 document.error(
-                    mark,
+                    at,
                     f"with partition option {merge.partition} of '{name}' its parent '{parent}' has that option as well: "
                     "else a row might belong to several partitions",
                 )
@@ -144,9 +143,9 @@ def superseded(scenario: Scenario) -> frozenset[str]:
 
 def _condition(document: Document, at: Path, text: str) -> None:
     if not statements(text):
-        document.error(document.mark(at), "the condition is empty")
+        document.error(at, "the condition is empty")
     elif len(statements(text)) > 1:
-        document.error(document.mark(at), "a filter is one condition, without a semicolon")
+        document.error(at, "a filter is one condition, without a semicolon")
 
 
 def _calls(text: str, name: str) -> bool:
@@ -178,6 +177,7 @@ def _cycles(document: Document, scenario: Scenario) -> None:
     except CycleError as error:
         circle: list[str] = error.args[1][::-1]
         document.error(
-            document.mark(("tables", circle[0], "merge", "join", circle[1]), key=True),
+            ("tables", circle[0], "merge", "join", circle[1]),
             f"a circle of joins cannot be: {' → '.join(circle)}",
+            key=True,
         )

@@ -18,9 +18,7 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.parts import Part
 from twopc.sim.scenario.steps import OF_SUBSCRIPTIONS
 from twopc.sim.scenario.tables import REPUBLISHING, ScenarioTable, Subscriber
-from twopc.sim.scenario.text import Document
-
-Path = tuple[str | int, ...]
+from twopc.sim.scenario.text import Document, Path
 
 _OF_UPDATING = "goes with 'replication: updating', and this scenario merges"
 _OF_MERGE = "goes with 'topology: {replication: merge}'"
@@ -40,7 +38,7 @@ def check_kind(document: Document, scenario: Scenario) -> None:
     if scenario.merges:
         for path in _updating(scenario):
             hint = ": write 'merge: {filter: …}'" if path[::2] == ("tables", "filter") else ""
-            document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_UPDATING}{hint}")
+            document.error(path, f"'{path[-1]}' {_OF_UPDATING}{hint}", key=True)
         _tree(document, scenario)
         _steps(document, scenario)
         check_filters(document, scenario)
@@ -55,22 +53,21 @@ def check_kind(document: Document, scenario: Scenario) -> None:
             for number, item in enumerate(order.steps):
                 for word in _ITEMS:
                     if getattr(item, word) is not None:
-                        mark = document.mark(("orders", place, "steps", number))
-                        document.error(mark, f"'{word.replace('_', ' ')}' {_OF_MERGE}")
+                        at = ("orders", place, "steps", number)
+                        document.error(at, f"'{word.replace('_', ' ')}' {_OF_MERGE}")
         if scenario.topology.republishers:
-            mark = document.mark(("topology", "republishers"), key=True)
-            document.error(mark, f"'republishers' is refused: {REPUBLISHING}")
+            at = ("topology", "republishers")
+            document.error(at, f"'republishers' is refused: {REPUBLISHING}", key=True)
         if scenario.topology.snapshot != "none":
-            mark = document.mark(("topology", "snapshot"), key=True)
-            document.error(mark, f"'snapshot' {_OF_MERGE}")
+            document.error(("topology", "snapshot"), f"'snapshot' {_OF_MERGE}", key=True)
         for path in _merging(scenario):
-            document.error(document.mark(path, key=True), f"'{path[-1]}' {_OF_MERGE}")
+            document.error(path, f"'{path[-1]}' {_OF_MERGE}", key=True)
     _faults(document, scenario)
     for place, twin in enumerate(scenario.twins):
         for name in twin.protections:
             if (name in _PROTECTIONS) != scenario.merges:
-                mark = document.mark(("twin", place, "protections", name), key=True)
-                document.error(mark, f"'{name}' {_OF_UPDATING if scenario.merges else _OF_MERGE}")
+                why = _OF_UPDATING if scenario.merges else _OF_MERGE
+                document.error(("twin", place, "protections", name), f"'{name}' {why}", key=True)
 
 
 def _named(at: Path, part: Part, names: Collection[str]) -> Iterator[Path]:
@@ -118,47 +115,45 @@ def _tree(document: Document, scenario: Scenario) -> None:
         if name not in topology.subscribers:
             document.unknown((*at, name), "Subscriber", name, topology.subscribers, key=True)
         for place, each in enumerate(below):
-            mark = document.mark((*at, name, place))
+            here = (*at, name, place)
             if each not in topology.subscribers:
-                document.unknown((*at, name, place), "Subscriber", each, topology.subscribers)
+                document.unknown(here, "Subscriber", each, topology.subscribers)
             elif each in seen:
-                document.error(mark, f"'{each}' subscribes at '{seen[each]}' already")
+                document.error(here, f"'{each}' subscribes at '{seen[each]}' already")
             seen.setdefault(each, name)
         if below and scenario.subscriber(name).merge.type != "server":
             document.error(
-                document.mark((*at, name), key=True),
+                (*at, name),
                 f"'{name}' publishes what it receives, so its own subscription is a server's (21087): "
                 f"subscribers: {{{name}: {{merge: {{type: server, priority: 75}}}}}}",
+                key=True,
             )
     if not document.errors:
         try:
             MergeTree(topology.tree)
         except ConfigurationError as error:
-            document.error(document.mark(at, key=True), str(error))
+            document.error(at, str(error), key=True)
 
 
 def _steps(document: Document, scenario: Scenario) -> None:
-    for name, session in scenario.sessions.items():
-        for place, each in enumerate(session.steps):
-            for step_name, step in each.items():
-                if step.action in OF_SUBSCRIPTIONS and step.action != "reinitialise":
-                    mark = document.mark(("sessions", name, "steps", place, step_name))
-                    document.error(mark, f"'{step.action}' {_OF_UPDATING}")
+    for at, _, _, step in scenario.placed_steps():
+        if step.action in OF_SUBSCRIPTIONS and step.action != "reinitialise":
+            document.error(at, f"'{step.action}' {_OF_UPDATING}")
 
 
 def _subscription(document: Document, at: Path, subscriber: Subscriber) -> None:
     merge = subscriber.merge
     if subscriber.hole or merge.hole or merge.priority is None:
         return
-    mark = document.mark((*at, "priority"))
+    at = (*at, "priority")
     if merge.type == "client":
         document.error(
-            mark,
+            at,
             "a client subscription has no priority (20044): write {type: server, priority: 75}",
         )
     elif not 0 <= merge.priority < 100:
         document.error(
-            mark,
+            at,
             f"priority {merge.priority} is not from 0 to less than the Publisher's 100 (20049, 20088)",
         )
 
@@ -169,20 +164,22 @@ def _identity(document: Document, name: str, table: ScenarioTable) -> None:
         return
     at: Path = ("tables", name, "merge", "identity")
     for key, problem in table.merge.identity.ranges.problems():
-        document.error(document.mark((*at, key)), problem)
+        document.error((*at, key), problem)
     counting = table.counting_columns
     if len(counting) != 1:
         held = " and ".join(counting) or "none"
         document.error(
-            document.mark(at, key=True),
+            at,
             f"identity ranges need one column that is serial or an identity: '{name}' has {held}",
+            key=True,
         )
         return
     for place, row in enumerate(table.rows):
         if counting[0] in row:
             document.error(
-                document.mark(("tables", name, "rows", place, counting[0]), key=True),
+                ("tables", name, "rows", place, counting[0]),
                 f"the values of '{counting[0]}' are drawn, and this one was not: leave the column out",
+                key=True,
             )
 
 
@@ -214,7 +211,7 @@ def _conflict(document: Document, scenario: Scenario, at: Path, one: MergeConfli
             each for each in CONFLICTS if each.startswith("update_update") and each != one.type
         )
         document.error(
-            document.mark((*at, "type")),
+            (*at, "type"),
             f"table '{one.table}' is tracked by {table.merge.tracking}: two updates of a row are '{other}' there",
         )
 
@@ -226,23 +223,23 @@ def _faults(document: Document, scenario: Scenario) -> None:
         at: Path = ("faults", place)
         is_merge = fault.at.startswith(("merge.", "merge_delivery."))
         if is_merge and not scenario.merges:
-            document.error(document.mark((*at, "at")), f"the point '{fault.at}' {_OF_MERGE}")
+            document.error((*at, "at"), f"the point '{fault.at}' {_OF_MERGE}")
         elif scenario.merges and not is_merge:
             document.error(
-                document.mark((*at, "at")),
+                (*at, "at"),
                 f"the point '{fault.at}' {_OF_UPDATING}: its points are those of merge sessions, as "
                 f"merge.upload_applied({scenario.topology.subscribers[0]})",
             )
         elif fault.at.startswith("merge_delivery.") and scenario.topology.snapshot == "none":
             document.error(
-                document.mark((*at, "at")),
+                (*at, "at"),
                 f"no snapshot is delivered, so '{fault.at}' is never reached: topology: {{snapshot: before}}",
             )
         elif is_merge:
             _of_agent(document, at, fault.at.partition("(")[2].rstrip(")"), fault.do)
             if fault.when.session is not None or fault.when.gid is not None:
                 document.error(
-                    document.mark((*at, "when")),
+                    (*at, "when"),
                     "a merge session is no transaction of a session's: an occasion of it is {nth: 2}",
                 )
 
@@ -252,6 +249,6 @@ def _of_agent(document: Document, at: Path, subscriber: str, do: str) -> None:
     verb, *rest = do.split()
     if verb in ("crash", "pause") and rest != ["agent", subscriber]:
         document.error(
-            document.mark((*at, "do")),
+            (*at, "do"),
             f"at a point of {subscriber}'s merge session it is its agent that is struck: {verb} agent {subscriber}",
         )

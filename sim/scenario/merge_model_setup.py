@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twopc.drivers.points import Points
-from twopc.merge.articles import MergeOptions, options_of
+from twopc.merge.articles import options_of
 from twopc.merge.partitions import PartitionOption
 from twopc.merge.protections import MergeProtection
 from twopc.sim.merge.shape import MergeTree
@@ -82,21 +82,16 @@ def _merged(
         rowguid=merge.rowguid or ROWGUID,
         adds_rowguid=merge.rowguid is None,
         column_tracking=merge.tracking == "column",
-        options=_options(scenario, table.name, without),
+        options=options_of(
+            f"table {table.name}",
+            resolver=None if MergeProtection.RESOLVER in without else merge.resolver,
+            compensate=merge.compensate and MergeProtection.COMPENSATION not in without,
+            upload=merge.upload,
+            deletes=merge.deletes,
+        ),
         row_filter=merge.filter,
         joins=merge.join,
         option=PartitionOption(int(merge.partition)),
         realigns=merge.realigns,
         identity=None if merge.identity is None else merge.identity.ranges,
-    )
-
-
-def _options(scenario: Scenario, name: str, without: frozenset[MergeProtection]) -> MergeOptions:
-    merge = scenario.tables[name].merge
-    return options_of(
-        f"table {name}",
-        resolver=None if MergeProtection.RESOLVER in without else merge.resolver,
-        compensate=merge.compensate and MergeProtection.COMPENSATION not in without,
-        upload=merge.upload,
-        deletes=merge.deletes,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from twopc.drivers.points import Points
 from twopc.sim.faults.merge import MergeFaults
@@ -12,21 +11,24 @@ from twopc.sim.faults.plans import plans_of
 from twopc.sim.model.merge.merge_nodes import ModelMerging
 from twopc.sim.model.merge.site import RecordedConflict
 from twopc.sim.model.system import System
-from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.merge_filters import superseded
 from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn
-from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN
-from twopc.sim.scenario.merge_watch import MergeWatch, NeighbourMarks, NodeKnowledge
+from twopc.sim.scenario.merge_watch import (
+    MergeWatch,
+    NeighbourMarks,
+    NodeKnowledge,
+    SeenConflict,
+)
+from twopc.sim.scenario.merging_stage import MergingStage
 from twopc.sim.scenario.model_check import NullRecorder
 from twopc.sim.scenario.model_stage import ModelStage
-from twopc.sim.scenario.stage import AGENTS, EndedMergeSession, NodeContent
-from twopc.sim.scenario.values import Case, FaultStrike
+from twopc.sim.scenario.stage import AGENTS, NodeContent
+from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge_model import MergeVirtualSession
 from twopc.sim.sessions.waits import Waits
 
 
-class MergeModelStage(ModelStage):
+class MergeModelStage(MergingStage, ModelStage):
     """Stage of merging nodes of a model."""
 
     def __init__(
@@ -40,10 +42,7 @@ class MergeModelStage(ModelStage):
         super().__init__(model, case.scenario, recorder)
         self._merging = merging
         self._faults = MergeFaults(points, plans_of(case))
-        self._keys: dict[UUID, Mapping[str, Any]] = {}
-        self._recorded: dict[str, int] = {}
         self._watch = MergeWatch(case, self)
-        self._superseded = superseded(case.scenario)
 
     @property
     def merging(self) -> ModelMerging:
@@ -51,11 +50,9 @@ class MergeModelStage(ModelStage):
         return self._merging
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """Return a session of the application's role."""
         return self._at(session, node)
 
     def agents(self) -> ClientSession:
-        """Return the session in which an order syncs."""
         return self._at(AGENTS, self._model.spec.publisher)
 
     def _at(self, name: str, node: str) -> MergeVirtualSession:
@@ -63,19 +60,10 @@ class MergeModelStage(ModelStage):
         self._sessions[name] = opened
         return opened
 
-    def subscribes(self, node: str) -> bool:
-        """Return True unless another node has replaced this one."""
-        return node not in self._superseded
-
     def _has_tables(self, node: str) -> bool:
         return True
 
-    def merge_sessions(self) -> Sequence[EndedMergeSession]:
-        """See `twopc.sim.scenario.stage.Stage`."""
-        return self._watch.taken()
-
     async def seen(self, node: str) -> NodeKnowledge:
-        """See `MergeSight`."""
         known = self._merging.sites[node].knowledge
         return NodeKnowledge(
             replicas=(*known.former, known.replica),
@@ -96,65 +84,42 @@ class MergeModelStage(ModelStage):
             },
         )
 
-    async def new_conflicts(self) -> Sequence[tuple[UUID, dict[str, Any]]]:
-        """See `MergeSight`."""
-        results = []
-        for node in self._model.nodes:
-            every = self._every_conflict(node)
-            new = every[self._recorded.get(node, 0) :]
-            self._recorded[node] = len(every)
-            results += [(each.rowguid, self._as_read(node, each)) for each in new]
-        return results
+    async def conflicts(self, node: str) -> Sequence[SeenConflict]:
+        return [self._as_seen(node, each) for each in self._merging.recorded(node)]
 
-    def _every_conflict(self, node: str) -> Sequence[RecordedConflict]:
-        every = self._merging.recorded(node)
-        if node in self._scenario.topology.tree:
-            return every
-        # the Publisher records the other conflicts
-        return [each for each in every if each.type in ON_THE_WAY_DOWN]
-
-    def _as_read(self, node: str, conflict: RecordedConflict) -> dict[str, Any]:
+    def _as_seen(self, node: str, conflict: RecordedConflict) -> SeenConflict:
         table = self._merging.table_of(conflict.artid)
-        stated = self._scenario.tables[table]
+        rowguid = self._scenario.tables[table].merge.rowguid
         loser = None
         if conflict.loser is not None:
-            held = self._merging.texts(node, table, conflict.loser)
-            if stated.merge.rowguid is not None:
-                held[stated.merge.rowguid] = str(conflict.rowguid)
-            loser = {name: held[name] for name in stated.columns if name in held}
-        key = self._keys.get(conflict.rowguid) or {
-            name: (loser or {}).get(name) for name in stated.key_columns
-        }
-        return {
-            "node": node,
-            "table": table,
-            "key": dict(key),
-            "type": conflict.type.name.lower(),
-            "origin": conflict.origin,
-            "winner": conflict.winner,
-            "resolver": stated.merge.resolver,
-            "reason_code": conflict.code,
-            "reason": conflict.reason,
-            "loser": loser,
-        }
+            loser = self._merging.texts(node, table, conflict.loser)
+            if rowguid is not None:
+                loser[rowguid] = str(conflict.rowguid)
+        return SeenConflict(
+            table=table,
+            rowguid=conflict.rowguid,
+            type=conflict.type,
+            origin=conflict.origin,
+            winner=conflict.winner,
+            reason_code=conflict.code,
+            reason=conflict.reason,
+            loser=loser,
+        )
 
     async def waits(self) -> Waits:
-        """Read the locks of all nodes."""
+        """Read the locks of all nodes, and the waits for stopped agents."""
         return self._faults.with_paused(await super().waits(), self._sessions)
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """Return the given columns of these tables' rows."""
         content = await super().look(node, tables)
         for name, rows in content.rows.items():
-            keys = self._scenario.tables[name].key_columns
             for guid, row in zip(self._merging.rowguids(node, name), rows, strict=True):
-                self._keys[guid] = {each: row[each] for each in keys}
+                self._watch.note_row(name, guid, row)
         return content
 
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
     ) -> list[dict[str, Any]] | None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         places = self._merging.part(subscriber, table)
         if places is None:
             return None
@@ -163,16 +128,13 @@ class MergeModelStage(ModelStage):
         return [rows[place] for place in places]
 
     async def outage(self, node: str, *, on: bool) -> None:
-        """See `twopc.sim.scenario.outages`."""
         await super().outage(node, on=on)
         (self._merging.cut if on else self._merging.restore)(node)
 
     async def age(self, days: int) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         self._merging.age(days)
 
     async def backup(self, node: str, *, kept: bool) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         for session in self._sessions.values():
             if session.node == node:
                 await session.close()
@@ -180,10 +142,9 @@ class MergeModelStage(ModelStage):
             self._merging.back_up(node)
             return
         self._merging.restore_backup(node)
-        self._recorded[node] = len(self._every_conflict(node))
+        await self._watch.restored(node)
 
     async def change_column(self, change: ColumnChange) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         merging, table, column = self._merging, change.table, change.column
         if isinstance(change, AddedColumn):
             merging.add_column(table, column, change.type, change.default)
@@ -191,14 +152,6 @@ class MergeModelStage(ModelStage):
             merging.drop_column(table, column)
         else:
             merging.widen_column(table, column, change.type)
-
-    async def arm(self, fault: Fault) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
-        self._faults.arm(fault.id)
-
-    async def fired(self) -> Sequence[FaultStrike]:
-        """See `twopc.sim.scenario.stage.Stage`."""
-        return self._faults.fired()
 
     async def recover(self) -> None:
         """Heal the faults that can be healed, and continue interrupted deliveries of snapshots."""

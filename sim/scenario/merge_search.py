@@ -36,7 +36,7 @@ from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.ordering import courses
 from twopc.sim.scenario.run import begin, header
-from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.runner import play_case
 from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.twins import Twin
 from twopc.sim.scenario.values import Case, CaseCounts, CaseLesson, Selection
@@ -226,11 +226,9 @@ class MergeSearch:
         begin(own, self._loaded, case)
         try:
             async with theatre.stage(case) as stage:
-                lesson = await Runner(case, stage, own).play()
+                lesson = await play_case(case, stage, own)
         except SetUpError as error:
-            document = dataclasses.replace(self._loaded.document, problems=[])
-            document.error(document.mark(error.path), str(error))
-            raise ScenarioError(document.report(severity="error")) from error
+            raise error.within(self._loaded.document) from error
         verdict = judge(dataclasses.replace(case, twin=None), own.records)
         names = (*_INVARIANTS, "ends")
         return PlayedCourse(

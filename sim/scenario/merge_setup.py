@@ -6,21 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twopc.drivers.merge import partitions
-from twopc.merge.decision import ConflictType
 from twopc.publisher.merge.filters import Join
 from twopc.sim.merge import MergeTopology
 from twopc.sim.scenario.merge_filters import publish_order
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_setup import blaming, fill_tables, make_tables, own_words
-
-#: Failed changes that a Subscriber records.
-ON_THE_WAY_DOWN = frozenset(
-    {
-        ConflictType.DOWNLOAD_INSERT_FAILED,
-        ConflictType.DOWNLOAD_UPDATE_FAILED,
-        ConflictType.DOWNLOAD_DELETE_FAILED,
-    }
-)
 
 
 async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[Mapping[str, Any]]:

@@ -12,39 +12,41 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
-import psycopg
-from psycopg import sql
-
 from twopc.drivers.merge import partitions, tracking
 from twopc.drivers.points import Points
-from twopc.drivers.recovery import SettledBranch
+from twopc.merge.lineage import unpacked
 from twopc.merge.protections import MergeProtection
 from twopc.sim.faults.merge import MergeFaults
 from twopc.sim.faults.plans import plans_of
 from twopc.sim.merge import MergeTopology, delivery
-from twopc.sim.merge.conflicts import MergeConflict, read_conflicts
-from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.merge_filters import superseded
-from twopc.sim.scenario.merge_knowledge import read_knowledge
+from twopc.sim.merge.conflicts import read_conflicts
 from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn
-from twopc.sim.scenario.merge_setup import ON_THE_WAY_DOWN, make_snapshots, set_up_merge
-from twopc.sim.scenario.merge_watch import MergeWatch, NodeKnowledge
-from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.outages import cut, restore
-from twopc.sim.scenario.postgres_inspection import answer, read_only
-from twopc.sim.scenario.postgres_setup import take_down
-from twopc.sim.scenario.stage import (
-    AGENTS,
-    EndedMergeSession,
-    NodeContent,
-    StageDelivery,
-    lost_table,
+from twopc.sim.scenario.merge_setup import make_snapshots, set_up_merge
+from twopc.sim.scenario.merge_watch import (
+    MergeWatch,
+    NeighbourMarks,
+    NodeKnowledge,
+    SeenConflict,
 )
-from twopc.sim.scenario.values import Case, FaultStrike
+from twopc.sim.scenario.merging_stage import MergingStage
+from twopc.sim.scenario.postgres_setup import take_down
+from twopc.sim.scenario.server_stage import ServerStage
+from twopc.sim.scenario.stage import AGENTS, NodeContent
+from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge import MergeLocalSession
-from twopc.sim.sessions.waits import Observer, Waits, clients_of
+from twopc.sim.sessions.waits import Observer, Waits
 from twopc.sim.topology.nodes import AnyServer
+
+_SEEN = """
+select r.former || r.replica,
+       (select max(h.generation) from msrepl.msmerge_genhistory as h),
+       (select json_agg(json_build_array(s.subscriber_server, s.sentgen, s.recgen, s.coming_gen))
+        from msrepl.sysmergesubscriptions as s where s.login is not null),
+       (select json_agg(json_build_array(a.source_object, m.rowguid, msrepl.merge_lineage(m.lineage, r.replica, m.own)))
+        from msrepl.msmerge_metadata as m join msrepl.sysmergearticles as a on a.nickname = m.tablenick)
+from msrepl.msmerge_replica as r
+"""
 
 
 @asynccontextmanager
@@ -87,8 +89,8 @@ async def _on(topology: MergeTopology, case: Case, folder: str) -> AsyncIterator
         await observer.close()
 
 
-class MergeStage:
-    """See `twopc.sim.scenario.stage.Stage`."""
+class MergeStage(MergingStage, ServerStage[MergeTopology]):
+    """Stage of merging databases."""
 
     def __init__(
         self,
@@ -97,34 +99,15 @@ class MergeStage:
         observer: Observer,
         printed: Sequence[Mapping[str, Any]],
     ) -> None:
-        self._scenario = case.scenario
-        self._topology = topology
-        self._observer = observer
-        self._printed = printed
-        self._faults = MergeFaults(topology.points, plans_of(case))
+        super().__init__(topology, case.scenario, observer, printed)
         self._sessions: dict[str, MergeLocalSession] = {}
-        self._keys: dict[tuple[str, str], Mapping[str, Any]] = {}
-        """Last known primary key of each row, by table and rowguid."""
-        self._recorded: dict[str, int] = {}
-        """Number of conflicts already read, by node."""
+        self._faults = MergeFaults(topology.points, plans_of(case))
         self._watch = MergeWatch(case, self)
-        self._superseded = superseded(case.scenario)
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """Databases and server versions by node, and the results of `setup`."""
-        about: dict[str, Any] = {
-            "databases": {name: node.database for name, node in self._topology.nodes.items()},
-            "server_versions": self._observer.versions,
-        }
-        return about | {"results": list(self._printed)} if self._printed else about
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """Return a session of the application's role."""
         return self._seated(session, node)
 
     def agents(self) -> ClientSession:
-        """Return the session in which an order syncs."""
         return self._seated(AGENTS, self._topology.publisher)
 
     def _seated(self, name: str, node: str) -> MergeLocalSession:
@@ -133,156 +116,76 @@ class MergeStage:
         )
         return opened
 
-    def subscribes(self, node: str) -> bool:
-        """Return True unless another node has replaced this one."""
-        return node not in self._superseded
-
-    async def deliveries(self) -> list[StageDelivery]:
-        """Return nothing: the report of a merge session holds its deliveries."""
-        return []
-
-    def merge_sessions(self) -> Sequence[EndedMergeSession]:
-        """See `twopc.sim.scenario.stage.Stage`."""
-        return self._watch.taken()
-
     async def seen(self, node: str) -> NodeKnowledge:
-        """See `MergeSight`."""
-        return await read_knowledge(await self._topology.admin(node))
+        connection = await self._topology.admin(node)
+        row = await (await connection.execute(_SEEN)).fetchone()
+        assert row is not None, "the node merges"
+        replicas, newest, marks, lineages = row
+        return NodeKnowledge(
+            replicas=tuple(replicas),
+            newest=newest,
+            marks={
+                name: NeighbourMarks(sent=sent, received=received, coming=coming)
+                for name, sent, received, coming in marks or ()
+            },
+            lineages={
+                (table, UUID(rowguid)): unpacked(lineage)
+                for table, rowguid, lineage in lineages or ()
+            },
+        )
 
-    async def new_conflicts(self) -> Sequence[tuple[UUID, dict[str, Any]]]:
-        """See `MergeSight`."""
-        results = []
-        for node in self._topology.nodes:
-            every = await self._every_conflict(node)
-            new = every[self._recorded.get(node, 0) :]
-            self._recorded[node] = len(every)
-            results += [(each.rowguid, self._as_read(node, each)) for each in new]
-        return results
-
-    async def _every_conflict(self, node: str) -> Sequence[MergeConflict]:
-        every = await read_conflicts(await self._topology.admin(node), None)
-        if node in self._topology.tree.publishers:
-            return every
-        # the Publisher records the other conflicts
-        return [each for each in every if each.type in ON_THE_WAY_DOWN]
-
-    def _as_read(self, node: str, conflict: MergeConflict) -> dict[str, Any]:
-        columns = self._scenario.tables[conflict.table].columns
-        loser = None
-        if conflict.loser is not None:
-            held = conflict.loser
-            loser = {name: _text(held[name]) for name in columns if name in held}
-        key = self._keys.get((conflict.table, str(conflict.rowguid)))
-        return {
-            "node": node,
-            "table": conflict.table,
-            "key": dict(key or _key_of(self._scenario, conflict.table, loser or {})),
-            "type": conflict.type.name.lower(),
-            "origin": conflict.origin,
-            "winner": conflict.winner,
-            "resolver": self._scenario.tables[conflict.table].merge.resolver,
-            "reason_code": conflict.reason_code,
-            "reason": conflict.reason,
-            "loser": loser,
-        }
+    async def conflicts(self, node: str) -> Sequence[SeenConflict]:
+        return [
+            SeenConflict(
+                table=each.table,
+                rowguid=each.rowguid,
+                type=each.type,
+                origin=each.origin,
+                winner=each.winner,
+                reason_code=each.reason_code,
+                reason=each.reason,
+                loser=each.loser and {name: _text(value) for name, value in each.loser.items()},
+            )
+            for each in await read_conflicts(await self._topology.admin(node), None)
+        ]
 
     async def waits(self) -> Waits:
-        """Read the locks of all nodes."""
-        waits = await self._observer.look(await clients_of(self._sessions))
-        return self._faults.with_paused(waits, self._sessions)
+        """Read the locks of all nodes, and the waits for stopped agents."""
+        return self._faults.with_paused(await super().waits(), self._sessions)
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """Return the given columns of these tables' rows, all read in one statement and thus in one snapshot."""
-        parts = [
-            sql.SQL(
-                "(select json_agg(array[xmin::text, {}::text, {}] order by {}) from {})"
-            ).format(
-                sql.Identifier(self._scenario.tables[name].merge.rowguid or "rowguid"),
-                sql.SQL(", ").join(
-                    sql.SQL("{}::text").format(sql.Identifier(each)) for each in columns
-                ),
-                sql.SQL(", ").join(map(sql.Identifier, self._scenario.tables[name].key_columns)),
-                sql.Identifier("public", name),
-            )
+        with_guid = {
+            name: [self._scenario.tables[name].merge.rowguid or "rowguid", *columns]
             for name, columns in tables.items()
-        ]
-        query = sql.SQL("select {}").format(sql.SQL(", ").join(parts))
-        try:
-            [contents] = await self._topology.execute(node, query.as_string(None))
-        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
-            raise lost_table(error.diag.message_primary or str(error)) from error
-        by_table = {name: rows or () for name, rows in zip(tables, contents, strict=True)}
-        result = {
+        }
+        by_table, _ = await self._read(node, with_guid)
+        contents = {
             name: [dict(zip(tables[name], row[2:], strict=True)) for row in rows]
             for name, rows in by_table.items()
         }
         for name, rows in by_table.items():
-            for row, values in zip(rows, result[name], strict=True):
-                self._keys[name, row[1]] = _key_of(self._scenario, name, values)
+            for row, values in zip(rows, contents[name], strict=True):
+                self._watch.note_row(name, UUID(row[1]), values)
         return NodeContent(
-            rows=result, xids={name: [row[0] for row in rows] for name, rows in by_table.items()}
+            rows=contents,
+            xids={name: [row[0] for row in rows] for name, rows in by_table.items()},
         )
 
     async def part(
         self, subscriber: str, table: str, columns: Sequence[str]
     ) -> list[dict[str, Any]] | None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         if not self._scenario.tables[table].merge.is_filtered:
             return None
-        publisher = self._scenario.topology.publisher
-        article = next(
-            each
-            for each in await tracking.articles(await self._topology.admin(publisher))
-            if each.table == table
-        )
-        belongs = await partitions.part(await self._topology.admin(publisher), article, subscriber)
-        query = sql.SQL("select {} from {} as t where {} order by {}").format(
-            sql.SQL(", ").join(
-                sql.SQL("t.{}::text").format(sql.Identifier(each)) for each in columns
-            ),
-            sql.Identifier("public", table),
-            belongs,
-            sql.SQL(", ").join(
-                sql.Identifier("t", each) for each in self._scenario.tables[table].key_columns
-            ),
-        )
-        rows = await self._topology.execute(publisher, query.as_string(None))
-        return [dict(zip(columns, row, strict=True)) for row in rows]
-
-    async def prepared(self, node: str) -> tuple[str, ...]:
-        """Return nothing: merge replication has no branches."""
-        return ()
-
-    async def markers(self, node: str) -> list[dict[str, Any]]:
-        """Return nothing: merge replication has no branches."""
-        return []
-
-    async def query(self, node: str, text: str) -> list[dict[str, Any]]:
-        """Return the rows of a query, run in a read-only transaction."""
-        return await answer(await self._topology.admin(node), node, text)
-
-    async def read(self, node: str, text: str) -> None:
-        """Run a query at a node as the application.
-
-        Raises:
-            TransactionError: the node refuses the query.
-        """
-        await read_only(self._topology.node(node).app_dsn, node, text)
-
-    async def outage(self, node: str, *, on: bool) -> None:
-        """See `twopc.sim.scenario.outages`."""
-        self._observer.is_disturbed = True
-        await (cut if on else restore)(self._topology, node)
-
-    async def pause_agent(self, subscriber: str, *, on: bool) -> None:
-        """Do nothing: agents run only in sync steps, and the player omits paused agents."""
+        connection = await self._topology.admin(self._scenario.topology.publisher)
+        articles = await tracking.articles(connection)
+        article = next(each for each in articles if each.table == table)
+        belongs = await partitions.part(connection, article, subscriber)
+        return await self._selected(table, columns, belongs, "t")
 
     async def age(self, days: int) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         await self._topology.age(days)
 
     async def backup(self, node: str, *, kept: bool) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         for session in self._sessions.values():
             if session.node == node:
                 await session.close()
@@ -291,11 +194,10 @@ class MergeStage:
             await self._topology.back_up(node)
         else:
             await self._topology.restore_backup(node)
-            self._recorded[node] = len(await self._every_conflict(node))
+            await self._watch.restored(node)
         await self._observer.return_to(node, self._topology.node(node).dsn)
 
     async def change_column(self, change: ColumnChange) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
         topology, table, column = self._topology, change.table, change.column
         if isinstance(change, AddedColumn):
             await topology.add_column(table, column, change.type, default=change.default)
@@ -303,14 +205,6 @@ class MergeStage:
             await topology.drop_column(table, column)
         else:
             await topology.widen_column(table, column, change.type)
-
-    async def arm(self, fault: Fault) -> None:
-        """See `twopc.sim.scenario.stage.Stage`."""
-        self._faults.arm(fault.id)
-
-    async def fired(self) -> Sequence[FaultStrike]:
-        """See `twopc.sim.scenario.stage.Stage`."""
-        return self._faults.fired()
 
     async def recover(self) -> None:
         """Heal the faults that can be healed, and continue interrupted deliveries of snapshots."""
@@ -320,14 +214,6 @@ class MergeStage:
                 continue
             if await delivery.unfinished(await self._topology.admin(name)) is not None:
                 await self._topology.reinitialise(name)
-
-    def settled(self) -> Sequence[SettledBranch]:
-        """Return nothing: merge replication has no branches."""
-        return ()
-
-
-def _key_of(scenario: Scenario, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in scenario.tables[table].key_columns if name in row}
 
 
 def _text(value: Any) -> str | None:

@@ -12,12 +12,21 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from twopc.errors import MergeError
-from twopc.merge.decision import CLIENT_PRIORITY, PUBLISHER_PRIORITY
+from twopc.merge.decision import CLIENT_PRIORITY, PUBLISHER_PRIORITY, ConflictType
 from twopc.merge.lineage import Lineage, covers
 from twopc.merge.protections import MergeProtection
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.scenario.stage import EndedMergeSession
 from twopc.sim.scenario.values import Case
+
+#: Failed changes that a Subscriber records.
+_ON_THE_WAY_DOWN = frozenset(
+    {
+        ConflictType.DOWNLOAD_INSERT_FAILED,
+        ConflictType.DOWNLOAD_UPDATE_FAILED,
+        ConflictType.DOWNLOAD_DELETE_FAILED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +54,23 @@ class NodeKnowledge:
     """By table and rowguid, including deleted rows."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenConflict:
+    """A conflict, or a change that could not be applied, as recorded at a node."""
+
+    table: str
+    rowguid: UUID
+    type: ConflictType
+    origin: str
+    """Node whose change has lost, or failed."""
+    winner: str | None
+    """Node whose change has won; None if the change failed."""
+    reason_code: str
+    reason: str
+    loser: Mapping[str, str | None] | None
+    """The losing row as text; None if it was deleted."""
+
+
 class MergeSight(Protocol):
     """Source of the data of a `MergeWatch`."""
 
@@ -52,8 +78,8 @@ class MergeSight(Protocol):
         """Return the present metadata of a node."""
         ...
 
-    async def new_conflicts(self) -> Sequence[tuple[UUID, dict[str, Any]]]:
-        """Return the conflicts recorded since the last call, each as the row's rowguid and its description."""
+    async def conflicts(self, node: str) -> Sequence[SeenConflict]:
+        """Return all conflicts recorded at a node, in order."""
         ...
 
 
@@ -68,6 +94,17 @@ class MergeWatch:
         self._names: dict[int, str] = {}
         self._lives: dict[str, int] = {}
         self._sessions: list[EndedMergeSession] = []
+        self._keys: dict[tuple[str, UUID], Mapping[str, Any]] = {}
+        """Last known primary key of each row, by table and rowguid."""
+        self._recorded: dict[str, int] = {}
+        """Number of conflicts already read, by node."""
+
+    def note_row(self, table: str, rowguid: UUID, row: Mapping[str, Any]) -> None:
+        """Note the primary key of a row, by which its conflicts are described."""
+        self._keys[table, rowguid] = self._key_in(table, row)
+
+    def _key_in(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: row.get(name) for name in self._scenario.tables[table].key_columns}
 
     def taken(self) -> Sequence[EndedMergeSession]:
         """Return the sessions that have ended since the last call."""
@@ -100,7 +137,7 @@ class MergeWatch:
             self._note(node, seen)
         conflicts = [
             self._explained(subscriber, before, rowguid, each)
-            for rowguid, each in await self._sight.new_conflicts()
+            for rowguid, each in await self._new_conflicts()
         ]
         self._sessions.append(
             EndedMergeSession(
@@ -111,6 +148,46 @@ class MergeWatch:
                 conflicts=conflicts,
             )
         )
+
+    async def _new_conflicts(self) -> Sequence[tuple[UUID, dict[str, Any]]]:
+        """Return the conflicts recorded since the last call, each as the row's rowguid and its description."""
+        results = []
+        for node in self._scenario.topology.nodes:
+            every = await self._every_conflict(node)
+            new = every[self._recorded.get(node, 0) :]
+            self._recorded[node] = len(every)
+            results += [(each.rowguid, self._as_read(node, each)) for each in new]
+        return results
+
+    async def _every_conflict(self, node: str) -> Sequence[SeenConflict]:
+        every = await self._sight.conflicts(node)
+        if node in self._scenario.topology.tree:
+            return every
+        # the Publisher records the other conflicts
+        return [each for each in every if each.type in _ON_THE_WAY_DOWN]
+
+    async def restored(self, node: str) -> None:
+        """Note that a node was restored, with the conflicts of its backup."""
+        self._recorded[node] = len(await self._every_conflict(node))
+
+    def _as_read(self, node: str, conflict: SeenConflict) -> dict[str, Any]:
+        table, held = self._scenario.tables[conflict.table], conflict.loser
+        loser = (
+            None if held is None else {name: held[name] for name in table.columns if name in held}
+        )
+        key = self._keys.get((conflict.table, conflict.rowguid))
+        return {
+            "node": node,
+            "table": conflict.table,
+            "key": dict(key or self._key_in(conflict.table, loser or {})),
+            "type": conflict.type.name.lower(),
+            "origin": conflict.origin,
+            "winner": conflict.winner,
+            "resolver": table.merge.resolver,
+            "reason_code": conflict.reason_code,
+            "reason": conflict.reason,
+            "loser": loser,
+        }
 
     def _note(self, node: str, seen: NodeKnowledge) -> None:
         """Assign names to the replica numbers of a node: ``anna``, and ``anna#2`` after it was restored or

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -42,6 +42,7 @@ from twopc.sim.scenario.parts import (
 from twopc.sim.scenario.procedures import Procedure
 from twopc.sim.scenario.steps import Session, Statements, Step
 from twopc.sim.scenario.tables import ScenarioTable, Subscriber
+from twopc.sim.scenario.text import Path
 from twopc.sim.scenario.twins import Twin
 from twopc.sim.scenario.workload import Replay, Threshold, Timing, Workload
 
@@ -345,6 +346,18 @@ class Scenario(Part):
             name for session in self.sessions.values() for each in session.steps for name in each
         ]
         return frozenset(name for name, times in Counter(names).items() if times > 1)
+
+    def placed_steps(self) -> Iterator[tuple[Path, Session, str, Step]]:
+        """Yield every step with its place in the file, its session, and its name."""
+        for name, session in self.sessions.items():
+            for place, (step_name, step) in enumerate(session.named_steps):
+                yield ("sessions", name, "steps", place, step_name), session, step_name, step
+
+    def expectations(self) -> Iterator[tuple[Path, Expect]]:
+        """Yield the `expect` of the file and those of its orders, with their places in the file."""
+        yield ("expect",), self.expect
+        for place, order in enumerate(self.orders):
+            yield ("orders", place, "expect"), order.expect
 
     def without_dropped(self, items: Iterable[OrderItem]) -> Scenario:
         """Return a copy whose tables lack the columns that an order's items drop."""

@@ -6,7 +6,7 @@ statements create do not exist yet, so that not all errors are found; a run repo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,12 +20,11 @@ from twopc.sim.model.system import System, build
 from twopc.sim.model.values import ModelSpec, SqlError, UnsupportedError
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.expectations import EVERYWHERE, Expect
 from twopc.sim.scenario.merge_model_setup import empty_spec, merging_of
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_setup import spec_of
 from twopc.sim.scenario.stage import SetUpError
-from twopc.sim.scenario.values import Path
+from twopc.sim.scenario.text import Path
 
 _NO_RIGHTS = "the model looks at no rights, so it has no roles"
 _NO_NOTICES = "the model sends no notices"
@@ -36,7 +35,7 @@ def check_model(loaded: LoadedScenario) -> None:
     document = loaded.document
     for _, scenario in loaded.cells:
         for path, message in unknown(scenario):
-            document.error(document.mark(path), message)
+            document.error(path, message)
 
 
 def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -159,17 +158,16 @@ def _unknown(model: System, node: str, text: str) -> UnsupportedError | None:
 
 
 def _unsupported(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    for name, session in scenario.sessions.items():
-        for place, (step_name, step) in enumerate(session.named_steps):
-            if step.role:
-                yield ("sessions", name, "steps", place, step_name, "as"), _NO_RIGHTS
+    for path, _, _, step in scenario.placed_steps():
+        if step.role:
+            yield (*path, "as"), _NO_RIGHTS
     for place, order in enumerate(scenario.orders):
         for at, item in enumerate(order.steps):
             if item.waits_for_notices:
                 yield ("orders", place, "steps", at), _NO_NOTICES
 
 
-def statements(scenario: Scenario) -> Iterator[tuple[Path, tuple[str, ...], str]]:
+def statements(scenario: Scenario) -> Iterator[tuple[Path, Sequence[str], str]]:
     """Yield each statement with its place and its nodes."""
     for name, session in scenario.sessions.items():
         for when in ("setup", "teardown"):
@@ -182,20 +180,12 @@ def statements(scenario: Scenario) -> Iterator[tuple[Path, tuple[str, ...], str]
     for when in ("setup", "teardown"):
         for place, text in enumerate(getattr(scenario, when)):
             yield (when, place), (scenario.topology.publisher,), text
-    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
-    for place, order in enumerate(scenario.orders):
-        sources.append((("orders", place, "expect"), order.expect))
-    for path, expect in sources:
+    for path, expect in scenario.expectations():
         for place, query in enumerate(expect.sql):
-            nodes = scenario.topology.nodes
-            yield (
-                (*path, "sql", place),
-                nodes if query.at == EVERYWHERE else (query.at or nodes[0],),
-                query.text,
-            )
+            yield (*path, "sql", place), query.nodes(scenario.topology.nodes), query.text
 
 
-def _texts(scenario: Scenario) -> Iterator[tuple[Path, tuple[str, ...], str]]:
+def _texts(scenario: Scenario) -> Iterator[tuple[Path, Sequence[str], str]]:
     """Yield each text of a definition with its place."""
     for name, table in scenario.tables.items():
         for column, text in table.columns.items():

@@ -21,7 +21,7 @@ from twopc.sim.model.values import (
 )
 from twopc.sim.scenario import workload
 from twopc.sim.scenario.model import Scenario
-from twopc.sim.scenario.stage import SetUpError
+from twopc.sim.scenario.stage import MARKERS_KEPT_S, SetUpError
 from twopc.sim.scenario.values import Case
 
 #: Settings of PostgreSQL that the model supports.
@@ -34,8 +34,6 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0}
 #: PostgreSQL's notation; without a unit, in milliseconds.
 _DEADLOCK_TIMEOUT = re.compile(r"(\d+)\s*(ms|s|min)?")
 _PG_UNITS_S = {None: 0.001, "ms": 0.001, "s": 1.0, "min": 60.0}
-#: Branch markers are read at the end, even after a long load.
-MARKERS_KEPT_S = 24 * 3600.0
 
 
 def spec_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from twopc.drivers.recovery import SettledBranch
@@ -19,8 +20,6 @@ from twopc.sim.model.values import (
     Steps,
     UnsupportedError,
 )
-from twopc.sim.scenario.faults import Fault
-from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_check import (
     NullRecorder,
@@ -30,13 +29,12 @@ from twopc.sim.scenario.model_check import (
 from twopc.sim.scenario.stage import (
     AGENTS,
     AwayError,
-    EndedMergeSession,
     NodeContent,
     SetUpError,
+    Stage,
     StageDelivery,
     lost_table,
 )
-from twopc.sim.scenario.values import FaultStrike, NotPlayableError
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.model import (
     CoordinatedSession,
@@ -47,8 +45,8 @@ from twopc.sim.sessions.model import (
 from twopc.sim.sessions.waits import Waits, clients_of, read_waits
 
 
-class ModelStage:
-    """See `twopc.sim.scenario.stage.Stage`."""
+class ModelStage(Stage):
+    """Stage of a model."""
 
     def __init__(self, model: System, scenario: Scenario, recorder: NullRecorder) -> None:
         self._model = model
@@ -102,7 +100,6 @@ class ModelStage:
         return report
 
     async def open(self, session: str, node: str) -> ClientSession:
-        """Return a session of the application's role."""
         opened: VirtualSession
         text = self._scenario.sessions.get(session)  # the clients of a load are not in the file
         if text is not None and text.plain:
@@ -120,34 +117,14 @@ class ModelStage:
         return opened
 
     def agents(self) -> ClientSession:
-        """Return the session in which an order syncs."""
         opened = VirtualSession(self._place, "", "")
         self._sessions[AGENTS] = opened
         return opened
 
     async def deliveries(self) -> list[StageDelivery]:
-        """Return the agents' deliveries since the last call."""
-        return [
-            StageDelivery(
-                node=each.node,
-                seqno=each.seqno,
-                origin=each.origin or self._model.spec.publisher,
-                gid=each.gid,
-                commands=each.commands,
-                calls=each.calls,
-                definitions=each.definitions,
-                suppressed=each.suppressed,
-                skipped=each.skipped,
-            )
-            for each in self._model.take_deliveries()
-        ]
-
-    def merge_sessions(self) -> Sequence[EndedMergeSession]:
-        """Return nothing: this is not merge replication."""
-        return ()
+        return [StageDelivery(**asdict(each)) for each in self._model.take_deliveries()]
 
     async def waits(self) -> Waits:
-        """Read the locks of all nodes."""
         clients = await clients_of(self._sessions)
         nodes = self._model.nodes.values()
         sessions = [one for node in nodes for one in node.wait_rows()]
@@ -161,7 +138,6 @@ class ModelStage:
         return self.subscribes(node) or self._model.members.has_tables(node)
 
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
-        """Return the given columns of these tables' rows."""
         if not self._has_tables(node):
             raise AwayError(node)
         there = self._model.nodes[node]
@@ -207,9 +183,7 @@ class ModelStage:
         return tuple(sorted(gid for gid in result if gid.startswith(f"{PREFIX}:")))
 
     async def markers(self, node: str) -> list[dict[str, Any]]:
-        """Return the rows of the node's marker table; `sent`: whether a Subscriber's branch has one at the
-        Publisher.
-        """
+        """Return the rows of the node's marker table."""
         results = sorted(self._model.nodes[node].markers(), key=lambda each: each.gid)
         return [
             {
@@ -255,26 +229,6 @@ class ModelStage:
         else:
             network.open(node)
 
-    async def pause_agent(self, subscriber: str, *, on: bool) -> None:
-        """Do nothing: agents run only in sync steps, and the player omits paused agents."""
-
-    async def age(self, days: int) -> None:
-        """Do nothing: only metadata of merge replication is dated."""
-
-    async def backup(self, node: str, *, kept: bool) -> None:
-        """Do nothing: only merging nodes are backed up."""
-
-    async def change_column(self, change: ColumnChange) -> None:
-        """Do nothing: only columns of merged tables are changed."""
-
-    async def arm(self, fault: Fault) -> None:
-        """Raise NotPlayableError: this stage does not inject faults."""
-        raise NotPlayableError(("faults",), "faults are not performed on the model")
-
-    async def fired(self) -> Sequence[FaultStrike]:
-        """Return nothing: no fault is armed."""
-        return ()
-
     async def recover(self) -> None:
         """Run one pass of recovery in every coordinator that is alive."""
         for each in self._model.coordinators().values():
@@ -282,7 +236,6 @@ class ModelStage:
                 await self._do(each.recover())
 
     def settled(self) -> Sequence[SettledBranch]:
-        """See `twopc.sim.scenario.stage.Stage`."""
         results = [*self._model.settled]
         self._model.settled.clear()
         return results

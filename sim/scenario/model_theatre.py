@@ -75,14 +75,7 @@ class ModelTheatre:
         return Capabilities(
             name="model",
             protections=SUPPORTED | frozenset(MergeProtection),
-            faults=frozenset(ON_MODEL),
-            points=frozenset().union(*ON_MODEL.values()),
             faults_at=ON_MODEL,
-            workloads=True,
-            outages=True,
-            plain_sessions=True,
-            procedures=True,
-            merges=True,
             is_virtual=True,
             settings=SETTINGS,
         )
@@ -110,19 +103,16 @@ class ModelTheatre:
         spec = spec_of(case, seed=self._seed, one_server=self._one_server)
         spec = dataclasses.replace(spec, began_s=self._began_s)
         kernel, recorder = self._kernel(spec.seed), NullRecorder()
-        if case.scenario.merges:
-            with loop.inside(kernel):
-                stage = _merging(case, spec, kernel, recorder, self._points())
-                yield stage
-                await stage.take_down()
-            return
         with loop.inside(kernel):
-            wiring = wiring_for(case.off, self._wiring)
-            model = built(
-                case.scenario, spec, wiring,
-                kernel=kernel, recorder=recorder, points=self._points(),
-            )  # fmt: skip
-            stage = _stage_of(model, case, recorder)
+            if case.scenario.merges:
+                stage = _merging(case, spec, kernel, recorder, self._points())
+            else:
+                wiring = wiring_for(case.off, self._wiring)
+                model = built(
+                    case.scenario, spec, wiring,
+                    kernel=kernel, recorder=recorder, points=self._points(),
+                )  # fmt: skip
+                stage = _stage_of(model, case, recorder)
             yield stage
             await stage.take_down()
 
@@ -130,7 +120,6 @@ class ModelTheatre:
 def _merging(
     case: Case, spec: ModelSpec, kernel: SimpyKernel, recorder: NullRecorder, points: Points
 ) -> ModelStage:
-    """Return the stage for a case of merge replication."""
     from twopc.sim.scenario.merge_model_stage import MergeModelStage  # few scenarios need it
 
     model, merging = built_to_merge(

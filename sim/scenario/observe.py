@@ -12,7 +12,7 @@ from typing import Any
 from twopc.errors import TransactionError
 from twopc.names import VERSION_COLUMN, BranchId
 from twopc.sim.report.history import ROWS_MAX, OrderHistory
-from twopc.sim.scenario.expectations import EVERYWHERE, Expect
+from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.stage import AwayError, NodeContent, Stage
 from twopc.sim.scenario.values import Case
@@ -122,8 +122,7 @@ async def answers(case: Case, stage: Stage, history: OrderHistory) -> None:
     asked: dict[tuple[str, str], None] = {}
     for expect in _expectations(case):
         for query in expect.sql:
-            where = nodes if query.at == EVERYWHERE else (query.at or nodes[0],)
-            asked |= {(node, query.text): None for node in where}
+            asked |= {(node, query.text): None for node in query.nodes(nodes)}
     for node, text in asked:
         report: dict[str, Any] = {}
         try:

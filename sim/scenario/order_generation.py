@@ -17,9 +17,9 @@ from twopc.sim.scenario.parts import (
     Texts,
     Whole,
     WrittenForm,
-    kind_of,
     pattern,
     refuse,
+    said_of,
 )
 from twopc.sim.scenario.text import suggestion
 
@@ -52,8 +52,7 @@ def _sample(value: Any) -> Any:
         return None
     match = _SAMPLE.fullmatch(value) if isinstance(value, str) else None
     if match is None or not int(match[1]):
-        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
-        raise refuse(f"a sample is written '500 seed 7', not {text}")
+        raise refuse(f"a sample is written '500 seed 7', not {said_of(value)}")
     return (int(match[1]), int(match[2]))
 
 
@@ -90,10 +89,9 @@ class Generate(Part):
         """Return the mapping for `all`, without constraints."""
         if value == "all":
             return {}
-        text = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
         raise refuse(
             "'generate' is all, or a mapping with before, together, sessions, limit, sample or "
-            f"reduce, {text}{suggestion(str(value), ('all',))}"
+            f"reduce, not {said_of(value)}{suggestion(str(value), ('all',))}"
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 
 from twopc.sim.scenario.columns_meaning import ColumnWalk
 from twopc.sim.scenario.merge_parts import ColumnChange
@@ -10,9 +11,7 @@ from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.reach import check_agent, check_sync
 from twopc.sim.scenario.steps import OF_AGENTS
-from twopc.sim.scenario.text import Document, suggestion
-
-Path = tuple[str | int, ...]
+from twopc.sim.scenario.text import Document, Path, suggestion
 
 
 def check_order(document: Document, scenario: Scenario, at: Path, order: Order) -> set[str]:
@@ -26,8 +25,9 @@ def check_order(document: Document, scenario: Scenario, at: Path, order: Order) 
     if order.generate is not None:
         if "steps" in order.model_fields_set:
             document.error(
-                document.mark((*at, "generate"), key=True),
+                (*at, "generate"),
                 f"order '{order.name}' has 'steps' and 'generate': it lists steps or is generated",
+                key=True,
             )
         return _generated(document, scenario, (*at, "generate"), order.generate)
     walk = _OrderWalk(document, scenario, order)
@@ -38,7 +38,7 @@ def check_order(document: Document, scenario: Scenario, at: Path, order: Order) 
     if "steps" not in order.model_fields_set:
         document.missing(at, "steps")
     elif not order.steps:
-        document.error(document.mark((*at, "steps")), f"order '{order.name}' plays nothing")
+        document.error((*at, "steps"), f"order '{order.name}' plays nothing")
     return set(walk.played)
 
 
@@ -51,7 +51,7 @@ def _generated(document: Document, scenario: Scenario, at: Path, generate: Gener
             chosen = tuple(scenario.sessions)
     played = {name for name, (session, _) in scenario.steps.items() if session in chosen}
     if generate.limit is not None and generate.limit < 1:
-        document.error(document.mark((*at, "limit")), "'limit' is 1 at least, or none")
+        document.error((*at, "limit"), "'limit' is 1 at least, or none")
     constraints = _Constraints(document, scenario, played)
     for place, pair in enumerate(generate.pairs):
         if any(pair):
@@ -87,10 +87,7 @@ class _Constraints:
             self._document.unknown(at, "step", step, self._scenario.steps)
         elif step not in self._played:
             session = self._scenario.steps[step][0]
-            self._document.error(
-                self._document.mark(at),
-                f"'{step}' is not played: 'sessions' leaves '{session}' out",
-            )
+            self._document.error(at, f"'{step}' is not played: 'sessions' leaves '{session}' out")
         return step in self._played
 
     def before(self, at: Path, one: str, other: str) -> None:
@@ -100,9 +97,7 @@ class _Constraints:
         way = self._way(other, one)
         if way:
             text = " < ".join(way)
-            self._document.error(
-                self._document.mark(at), f"'{one} < {other}' cannot be: already {text}"
-            )
+            self._document.error(at, f"'{one} < {other}' cannot be: already {text}")
             return
         self._edges.append((one, other))
 
@@ -110,22 +105,19 @@ class _Constraints:
         """Add the constraint that these steps follow each other immediately, or record why that is impossible."""
         document = self._document
         if len(group) < 2:
-            document.error(
-                document.mark(at), "steps that follow each other at once are two at least"
-            )
+            document.error(at, "steps that follow each other at once are two at least")
         number = len(self._block)
         for place, step in enumerate(group):
             if not self._known((*at, place), step):
                 return
             if step in self._block:
-                document.error(document.mark((*at, place)), f"'{step}' is in another group already")
+                document.error((*at, place), f"'{step}' is in another group already")
                 return
         for one, other in itertools.combinations(group, 2):
             way = self._way(other, one)
             if way:
                 document.error(
-                    document.mark((*at, group.index(other))),
-                    f"'{other}' cannot follow '{one}': {' < '.join(way)}",
+                    (*at, group.index(other)), f"'{other}' cannot follow '{one}': {' < '.join(way)}"
                 )
                 return
         self._edges += itertools.pairwise(group)
@@ -155,8 +147,9 @@ class _Constraints:
             free = left - {other for one, other in edges if one in left}
             if not free:
                 self._document.error(
-                    self._document.mark((*at, "together"), key=True),
+                    (*at, "together"),
                     "no order fulfils this: other steps must come between those that 'together' puts side by side",
+                    key=True,
                 )
                 return
             left -= free
@@ -186,7 +179,10 @@ class _OrderWalk:
         }
 
     def _error(self, at: Path, message: str) -> None:
-        self._document.error(self._document.mark(at), f"order '{self._order.name}': {message}")
+        self._document.error(at, f"order '{self._order.name}': {message}")
+
+    def _no_such(self, at: Path, what: str, name: str, known: Collection[str]) -> None:
+        self._error(at, f"no {what} '{name}'{suggestion(name, known)}")
 
     def item(self, at: Path, item: OrderItem) -> None:
         if item.hole or item.holes:
@@ -203,25 +199,21 @@ class _OrderWalk:
         elif item.fault is not None:
             faults = [fault.id for fault in self._scenario.faults]
             if item.fault not in faults and not any(each.hole for each in self._scenario.faults):
-                near = suggestion(item.fault, faults)
-                self._error((*at, "fault"), f"no fault '{item.fault}'{near}")
+                self._no_such((*at, "fault"), "fault", item.fault, faults)
         elif item.cut is not None or item.restore is not None:
             self._outage(at, item)
-        elif item.age is not None:
-            pass
         elif item.backup is not None or item.restore_backup is not None:
             self._backup(at, item)
         elif item.column_change is not None:
             self._change_column(at, item.column_change)
         elif item.pause is not None or item.resume is not None:
             self._agent(at, item.pause, item.resume)
-        else:
+        elif item.wait is not None:
             self._wait(at, item)
 
     def _wait(self, at: Path, item: OrderItem) -> None:
         if item.waited not in self._scenario.steps:
-            near = suggestion(item.waited, self._scenario.steps)
-            self._error((*at, "wait"), f"no step '{item.waited}'{near}")
+            self._no_such((*at, "wait"), "step", item.waited, self._scenario.steps)
         elif item.waited not in self.played:
             self._error((*at, "wait"), f"'{item.waited}' has not been started here")
 
@@ -230,7 +222,7 @@ class _OrderWalk:
         node = item.cut or item.restore or ""
         nodes = self._scenario.topology.nodes
         if node not in nodes:
-            self._error((*at, word), f"no node '{node}'{suggestion(node, nodes)}")
+            self._no_such((*at, word), "node", node, nodes)
         elif word == "cut" and node in self._cut:
             self._error((*at, word), f"node '{node}' is cut off already")
         elif word == "restore" and node not in self._cut:
@@ -242,7 +234,7 @@ class _OrderWalk:
         node = item.backup or item.restore_backup or ""
         nodes = self._scenario.topology.nodes
         if node not in nodes:
-            self._error((*at, word), f"no node '{node}'{suggestion(node, nodes)}")
+            self._no_such((*at, word), "node", node, nodes)
         elif node in self._cut:
             self._error((*at, word), f"node '{node}' is cut off here: {{restore: {node}}} first")
         elif word == "restore backup" and self._columns.changed:
@@ -280,8 +272,7 @@ class _OrderWalk:
 
     def _agent(self, at: Path, pause: str | None, resume: str | None) -> None:
         word = "pause" if pause is not None else "resume"
-        subscriber = pause or resume or ""
-        check_agent(self._document, self._scenario, (*at, word), subscriber)
+        check_agent(self._document, self._scenario, (*at, word), pause or resume or "")
         self._pause(at, pause, resume)
 
     def _pause(self, at: Path, pause: str | None, resume: str | None) -> None:
@@ -294,15 +285,14 @@ class _OrderWalk:
 
     def _rollback(self, at: Path, session: str) -> None:
         if session not in self._scenario.sessions:
-            near = suggestion(session, self._scenario.sessions)
-            self._error(at, f"no session '{session}'{near}")
+            self._no_such(at, "session", session, self._scenario.sessions)
         elif session not in self._open | self._unknown:
             self._error(at, f"session '{session}' has no transaction open here")
         self._open.discard(session)
 
     def _step(self, at: Path, name: str) -> None:
         if name not in self._scenario.steps:
-            self._error(at, f"no step '{name}'{suggestion(name, self._scenario.steps)}")
+            self._no_such(at, "step", name, self._scenario.steps)
             return
         session, step = self._scenario.steps[name]
         if name in self.played:

@@ -105,7 +105,6 @@ class Player(CaseSessions):
         lane.open = lane.session.is_open
 
     async def _arm(self, name: str) -> None:
-        """Arm one of the file's faults."""
         await self._stage.arm(next(fault for fault in self._scenario.faults if fault.id == name))
 
     def _all_subscribe(self, nodes: Sequence[str]) -> bool:
@@ -292,7 +291,6 @@ class Player(CaseSessions):
         return StepPlay(name=name, step=step, subscribers=working or tuple(whom), instead=resting)
 
     async def _outage(self, node: str, *, on: bool) -> None:
-        """Make a node unreachable, or reachable again."""
         if (node in self._cut_nodes) == on:
             return
         await self._stage.outage(node, on=on)
@@ -309,14 +307,12 @@ class Player(CaseSessions):
                 raise StuckError(text)
 
     async def _change_column(self, change: ColumnChange) -> None:
-        """Change a column of a table of the Publisher."""
         what = f"{change.table} is not altered"
         self._require_rest(self._scenario.topology.publisher, what)
         await self._stage.change_column(change)
         self._history.write("info", message=str(change))
 
     async def _backup(self, node: str, *, kept: bool) -> None:
-        """Back up a node, or restore its backup."""
         self._require_rest(node, f"{node} cannot be {'backed up' if kept else 'restored'}")
         await self._stage.backup(node, kept=kept)
         self._history.write("backup", node=node, data={"restored": not kept})

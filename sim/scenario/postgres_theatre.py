@@ -29,7 +29,7 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, take_down
 from twopc.sim.scenario.postgres_stage import PostgresStage
 from twopc.sim.scenario.postgres_topologies import PreparedTopologies, PreparedTopology, Printed
-from twopc.sim.scenario.stage import SetUpError
+from twopc.sim.scenario.stage import MARKERS_KEPT_S, SetUpError
 from twopc.sim.scenario.values import Capabilities, Case
 from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology import Topology
@@ -40,10 +40,6 @@ from twopc.sim.topology.protections import SUPPORTED, switch_off
 
 if TYPE_CHECKING:
     from twopc.sim.scenario.merge_stage import MergeStage
-
-#: Branch markers are read at the end, even after a long load.
-MARKERS_KEPT_S = 24 * 3600.0
-
 
 _count = itertools.count(1)
 
@@ -105,11 +101,8 @@ class PostgresTheatre:
         except psycopg.OperationalError as error:
             raise ServerError(f"a node's server cannot be used: {error}") from error
         finally:
-            await self._stop()
-
-    async def _stop(self) -> None:
-        if self._server is not None and self._given is None:
-            await asyncio.to_thread(self._server.stop)
+            if self._server is not None and self._given is None:
+                await asyncio.to_thread(self._server.stop)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -118,15 +111,8 @@ class PostgresTheatre:
             name="postgres",
             protections=frozenset(SUPPORTED) | IN_PROCESS | frozenset(MergeProtection),
             why_on=WHY_ON,
-            workloads=True,
-            faults=frozenset(ON_POSTGRES),
-            points=frozenset().union(*ON_POSTGRES.values()),
             faults_at=ON_POSTGRES,
             reasons=WHY_NOT,
-            outages=True,
-            plain_sessions=True,
-            procedures=True,
-            merges=True,
         )
 
     @property
@@ -178,19 +164,24 @@ class PostgresTheatre:
                 ("topology", "replication"),
                 "nodes that merge are made for each order, and dropped: leave out --dsn and --keep",
             )
-        own = await self._own_server(case.scenario)
-        each = own is None and self._servers == "each"
+        server, servers = await self._server_of(case.scenario, stack)
+        return await stack.enter_async_context(merge_stage(case, server=server, servers=servers))
+
+    async def _server_of(
+        self, scenario: Scenario, stack: AsyncExitStack
+    ) -> tuple[AnyServer | None, str]:
+        """Return the server for a scenario's nodes, and whether it is ``one`` for all of them; None if there is one for
+        ``each``, or if all of them are given.
+        """
+        own = await self._own_server(scenario)
         if own is not None:
             stack.push_async_callback(asyncio.to_thread, own.stop)
-        elif not each:
+            return own, "one"
+        if self._a_server_each(scenario):
+            return None, "each"
+        if not self._dsns.keys() >= {*scenario.topology.nodes, "distribution"}:
             await self._start()
-        return await stack.enter_async_context(
-            merge_stage(
-                case,
-                server=own or (None if each else self._server),
-                servers="each" if each else "one",
-            )
-        )
+        return self._server, "one"
 
     async def _start(self) -> None:
         """Start the server for all cases, once."""
@@ -204,20 +195,14 @@ class PostgresTheatre:
     async def _make(self, case: Case, stack: AsyncExitStack) -> tuple[Topology, Observer, Printed]:
         """Return a topology with the scenario's tables; the stack removes it."""
         scenario = case.scenario
-        nodes = (*scenario.topology.nodes, "distribution")
-        own = await self._own_server(scenario)
-        each = own is None and self._a_server_each(scenario)
-        if own is not None:
-            stack.push_async_callback(asyncio.to_thread, own.stop)
-        elif not each and not self._dsns.keys() >= set(nodes):
-            await self._start()
+        server, servers = await self._server_of(scenario, stack)
         topology = Topology(
             publisher=scenario.topology.publisher,
             subscribers=scenario.topology.subscribers,
-            servers="each" if each else "one",
+            servers=servers,
             dsns=self._dsns,
-            server=own or (None if each else self._server),
-            name=self._name(own),
+            server=server,
+            name=self._name(server),
             lock_timeout_ms=scenario.topology.timeouts.lock_ms,
             shipping=scenario.topology.shipping,
             commit=scenario.topology.commit,
@@ -263,11 +248,11 @@ class PostgresTheatre:
             with suppress(psycopg.Error):  # creating the nodes will report the error
                 await asyncio.to_thread(sweep, server)
 
-    def _name(self, own: EmbeddedServer | None) -> str:
+    def _name(self, server: AnyServer | None) -> str:
         """Return the name of a new topology. On a persistent server it identifies the databases of this run for
         `_sweep`.
         """
-        if own is None and isinstance(self._server, ExternalServer) and self._given is None:
+        if isinstance(server, ExternalServer) and self._given is None:
             return f"{prefix('run')}_{next(_count)}"
         return fresh_name()
 

@@ -106,14 +106,13 @@ class PreparedTopologies:
                 if one.off != case.off:
                     await switch_off(one.topology, case.off - IN_PROCESS)
                     one.off, one.start = case.off, None
+                return one
             except (TwopcError, psycopg.Error) as error:
                 _log.debug("made anew instead of rewound", case=case.name, error=str(error))
                 await one.end.aclose()
             except BaseException:
                 await one.end.aclose()
                 raise
-            else:
-                return one
         return None
 
     def _fitting(self, case: Case) -> PreparedTopology | None:
@@ -142,23 +141,21 @@ class PreparedTopologies:
     async def _made(self, case: Case) -> PreparedTopology:
         async with AsyncExitStack() as stack:
             topology, observer, printed = await self._make(case, stack)
-            one = PreparedTopology(
+            start = None
+            try:
+                if self._rewinds and may_be_rewound(case.scenario):
+                    start = await checkpoint(topology)
+            except (TwopcError, psycopg.Error) as error:
+                _log.debug("it cannot be rewound", case=case.name, error=str(error))
+            return PreparedTopology(
                 scenario=case.scenario,
                 off=case.off,
                 topology=topology,
                 observer=observer,
                 printed=printed,
                 end=stack.pop_all(),
+                start=start,
             )
-        try:
-            if self._rewinds and may_be_rewound(case.scenario):
-                one.start = await checkpoint(topology)
-        except (TwopcError, psycopg.Error) as error:
-            _log.debug("it cannot be rewound", case=case.name, error=str(error))
-        except BaseException:
-            await one.end.aclose()
-            raise
-        return one
 
 
 def may_be_rewound(scenario: Scenario) -> bool:

@@ -13,9 +13,7 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.procedures import Procedure
 from twopc.sim.scenario.reach import refuse_without
 from twopc.sim.scenario.steps_meaning import check_scripts
-from twopc.sim.scenario.text import Document
-
-Path = tuple[str | int, ...]
+from twopc.sim.scenario.text import Document, Path
 
 _KEY = re.compile(r'(?P<name>[^\W\d]\w*|"(?:[^"]|"")+")(?:\((?P<types>[^()]*)\))?')
 
@@ -64,7 +62,7 @@ def check_procedures(document: Document, scenario: Scenario) -> None:
                 ):
                     at: Path = ("sessions", name, key)
                     document.error(
-                        document.mark(at if key == "node" else (*at, place)),
+                        at if key == "node" else (*at, place),
                         f"'{node}' is read only and takes no part in global transactions; "
                         "write {plain: true}, or let the session only sync",
                     )
@@ -76,21 +74,16 @@ def _procedure(document: Document, scenario: Scenario, name: str, procedure: Pro
     requested, _ = name_of(name)
     if _KEY.fullmatch(name.strip()) is None:
         document.error(
-            document.mark(at, key=True),
-            f"'{name}' is no routine's name: write give_raise, or give_raise(numeric)",
+            at, f"'{name}' is no routine's name: write give_raise, or give_raise(numeric)", key=True
         )
         return
     created = _created(procedure.body)
     if not created:
         document.error(
-            document.mark((*at, "body")),
-            "it is one CREATE PROCEDURE or CREATE FUNCTION in schema public",
+            (*at, "body"), "it is one CREATE PROCEDURE or CREATE FUNCTION in schema public"
         )
     elif created != requested:
-        document.error(
-            document.mark((*at, "body")),
-            f"it makes '{created}', and the key says '{requested}'",
-        )
+        document.error((*at, "body"), f"it makes '{created}', and the key says '{requested}'")
     for key in ("reads", "writes"):
         for place, table in enumerate(getattr(procedure, key) or ()):
             if table not in scenario.tables:
@@ -100,13 +93,15 @@ def _procedure(document: Document, scenario: Scenario, name: str, procedure: Pro
         map(scenario.only_reads, scenario.topology.subscribers)
     ):
         document.error(
-            document.mark((*at, "at_subscribers"), key=True),
+            (*at, "at_subscribers"),
             "calls reach only read-only Subscribers, and there is none: subscribers: {sub1: {update: read only}}",
+            key=True,
         )
     if procedure.type == "proc schema only" and procedure.xact_abort == "off":
         document.error(
-            document.mark((*at, "xact_abort"), key=True),
+            (*at, "xact_abort"),
             "no call of it ever travels, so there is nothing to be told of a failure",
+            key=True,
         )
 
 
@@ -122,15 +117,14 @@ def check_commands(document: Document, scenario: Scenario, at: Path, expect: Exp
                 document.unknown((*at, key, node), "Subscriber", node, subscribers, key=True)
     for node, commands in expect.commands.items():
         if not commands.hole and commands.calls is None and commands.rows is None:
-            document.error(
-                document.mark((*at, "commands", node)), "say how many: {calls: 1, rows: 0}"
-            )
+            document.error((*at, "commands", node), "say how many: {calls: 1, rows: 0}")
     for node, tables in expect.diverged.items():
         for place, table in enumerate(tables):
             if table not in scenario.tables:
                 document.unknown((*at, "diverged", node, place), "table", table, scenario.tables)
     if expect.diverged and expect.converged:
         document.error(
-            document.mark((*at, "converged"), key=True),
+            (*at, "converged"),
             "'diverged' says which tables differ; they cannot be expected to be equal too",
+            key=True,
         )

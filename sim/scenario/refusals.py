@@ -6,11 +6,9 @@ import dataclasses
 from collections.abc import Iterator
 
 from twopc.sim.scenario.check import LoadedScenario
-from twopc.sim.scenario.expectations import Expect
-from twopc.sim.scenario.model import OrderItem, Scenario
-from twopc.sim.scenario.values import Capabilities, NotPlayableError, Path
-
-_BY_KEY = frozenset({"workload", "isolation", "settings", "plain"})
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Capabilities, NotPlayableError
 
 
 def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
@@ -24,37 +22,22 @@ def refuse(loaded: LoadedScenario, possible: Capabilities) -> None:
         return
     document = dataclasses.replace(loaded.document, problems=[])
     for path, message in results:
-        by_key = path[-1] in _BY_KEY  # the presence of the key is the error
-        document.error(document.mark(path, key=by_key), message)
+        by_key = path[-1] == "isolation"  # the presence of the key is the error
+        document.error(path, message, key=by_key)
     raise NotPlayableError(results[0][0], document.report(severity="error"))
 
 
 def _unsupported(scenario: Scenario, possible: Capabilities) -> Iterator[tuple[Path, str]]:
     where = "real servers" if possible.name == "postgres" else f"stage '{possible.name}'"
-    if scenario.merges and not possible.merges:
-        yield ("topology", "replication"), f"merge replication is not played on {where}"
-    if scenario.workload is not None and not possible.workloads:
-        yield ("workload",), f"load is not played on {where}"
     yield from _faults(scenario, possible, where)
-    for path, expect in _expectations(scenario):
-        if expect.isolation_claim is not None:
-            yield (
-                (*path, "isolation"),
-                "a history's isolation is judged by an external checker, and there is none here",
-            )
-    if not possible.outages:
-        for path, item in _items(scenario):
-            if item.cut is not None or item.restore is not None:
-                yield path, f"nodes are not cut off on {where}"
-    if not possible.plain_sessions:
-        for name, session in scenario.sessions.items():
-            if session.plain:
-                yield ("sessions", name, "plain"), f"there are no plain sessions on {where}"
-    if not possible.procedures:
-        for name in scenario.procedures:
-            yield ("procedures", name), f"the execution of routines is not published on {where}"
-        for name in filter(scenario.only_reads, scenario.topology.subscribers):
-            yield ("subscribers", name, "update"), f"there are no read-only Subscribers on {where}"
+    for path, expect in scenario.expectations():
+        inner = [((*path, "cells", cell), each) for cell, each in expect.cells.items()]
+        for at, each in ((path, expect), *inner):
+            if each.isolation_claim is not None:
+                yield (
+                    (*at, "isolation"),
+                    "a history's isolation is judged by an external checker, and there is none here",
+                )
     for name in scenario.topology.settings:
         if possible.settings is not None and name not in possible.settings:
             yield ("topology", "settings", name), f"there is no setting '{name}' on {where}"
@@ -67,39 +50,24 @@ def _faults(scenario: Scenario, possible: Capabilities, where: str) -> Iterator[
         deed = fault.do.partition(" ")[0]
         at = ("faults", place)
         point = fault.at.partition("(")[0]
-        if deed not in possible.faults:
+        if deed not in possible.faults_at:
             missing.add(fault.id)
             why = f": {possible.reasons[deed]}" if deed in possible.reasons else ""
             yield (*at, "do"), f"fault '{fault.id}': '{deed}' is not performed on {where}{why}"
         elif point not in possible.points and fault.at not in possible.points:
             missing.add(fault.id)
             yield (*at, "at"), f"fault '{fault.id}': {where} have no point '{fault.at}'"
-        elif point not in possible.faults_at.get(deed, possible.points):
+        elif point not in possible.faults_at[deed]:
             missing.add(fault.id)
             there = ", ".join(sorted(possible.faults_at[deed]))
             text = f"'{deed}' is not performed at '{point}' on {where}, but at {there}"
             yield (*at, "do"), f"fault '{fault.id}': {text}"
-    for path, item in _items(scenario):
-        if item.fault in missing:
-            yield (*path, "fault"), f"fault '{item.fault}' is not performed on {where}"
     for place, order in enumerate(scenario.orders):
-        for at_place, name in enumerate(order.faults):
+        for number, item in enumerate(order.steps):
+            if item.fault in missing:
+                path: Path = ("orders", place, "steps", number, "fault")
+                yield path, f"fault '{item.fault}' is not performed on {where}"
+        for number, name in enumerate(order.faults):
             if name in missing:
-                path = ("orders", place, "faults", at_place)
+                path = ("orders", place, "faults", number)
                 yield path, f"fault '{name}' is not performed on {where}"
-
-
-def _items(scenario: Scenario) -> Iterator[tuple[Path, OrderItem]]:
-    for place, order in enumerate(scenario.orders):
-        for at, item in enumerate(order.steps):
-            yield ("orders", place, "steps", at), item
-
-
-def _expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
-    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
-    for place, order in enumerate(scenario.orders):
-        sources.append((("orders", place, "expect"), order.expect))
-    for path, expect in sources:
-        yield path, expect
-        for cell, inner in expect.cells.items():
-            yield (*path, "cells", cell), inner

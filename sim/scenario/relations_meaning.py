@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from twopc import lexer
 from twopc.lexer import SqlToken
 from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.expect_meaning import expectations
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.steps import Step
-from twopc.sim.scenario.text import Document, Mark, listed, suggestion
-
-Path = tuple[str | int, ...]
+from twopc.sim.scenario.text import Document, Mark, Path, listed, suggestion
 
 #: Names in expectations of the error of a missing table.
 _UNDEFINED = frozenset({"42P01", "undefined_table", "UndefinedTable"})
@@ -107,8 +106,7 @@ def _is_expected(scenario: Scenario) -> bool:
             or any(map(in_it, expect.cells.values()))
         )
 
-    sources = [scenario.expect, *(order.expect for order in scenario.orders)]
-    return any(map(in_it, (*sources, *(twin.expect for twin in scenario.twins))))
+    return any(in_it(expect) for _, expect in expectations(scenario))
 
 
 def _created_names(scenario: Scenario) -> Iterator[str]:
@@ -130,15 +128,9 @@ def _created_names(scenario: Scenario) -> Iterator[str]:
 
 def _statements(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Yield every statement of steps and invariants, with its place."""
-    for name, session in scenario.sessions.items():
-        for place, each in enumerate(session.steps):
-            for step_name, step in each.items():
-                yield from _of_step(("sessions", name, "steps", place, step_name), step)
-    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
-    sources += [
-        (("orders", at, "expect"), order.expect) for at, order in enumerate(scenario.orders)
-    ]
-    for path, expect in sources:
+    for at, _, _, step in scenario.placed_steps():
+        yield from step.placed(at) if step.call is None else ()
+    for path, expect in scenario.expectations():
         for place, query in enumerate(expect.sql):
             if not query.hole:
                 yield (*path, "sql", place), query.text
@@ -150,16 +142,7 @@ def _statements(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     for where, transactions in groups:
         for name, steps in transactions.items():
             for place, step in enumerate(steps):
-                yield from _of_step((*where, name, place), step)
-
-
-def _of_step(at: Path, step: Step) -> Iterator[tuple[Path, str]]:
-    if step.lines is not None:
-        yield from (((*at, "lines", place), text) for place, text in enumerate(step.lines))
-    for word in ("sql", "check"):
-        text = getattr(step, word)
-        if text is not None:
-            yield (*at, word), text
+                yield from step.placed((*where, name, place)) if step.call is None else ()
 
 
 def mark_of(document: Document, at: Path, text: str, token: SqlToken) -> Mark:

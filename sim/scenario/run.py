@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twopc.errors import ScenarioError
 from twopc.sim.checkers import defaults
 from twopc.sim.report import verdict as report
 from twopc.sim.report.history import SCHEMA, History, HistoryRecord, OrderHistory
@@ -21,7 +20,7 @@ from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.jobs import CaseOutcome, Jobs, Series
 from twopc.sim.scenario.judging import FailedCheck, OrderVerdict, judge
 from twopc.sim.scenario.refusals import refuse
-from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.runner import play_case
 from twopc.sim.scenario.stage import SetUpError, Stage, Theatre
 from twopc.sim.scenario.values import Case, CaseCounts, CaseLesson, Selection
 
@@ -126,24 +125,17 @@ class _Run:
 
     def _is_playable(self, group: CaseGroup) -> bool:
         """Return whether a group can be played here, and record a twin whose protection cannot be switched off."""
-        missing = (
-            group.twin.off - self._theatre.capabilities.protections
-            if group.twin is not None
-            else ()
-        )
+        possible = self._theatre.capabilities
+        missing = sorted(group.twin.off - possible.protections) if group.twin is not None else []
         if missing:
-            where = "the model" if self._theatre.capabilities.is_virtual else "real servers"
-            what = " and ".join(sorted(missing))
-            why = "; ".join(
-                self._theatre.capabilities.why_on[name]
-                for name in sorted(missing)
-                if name in self._theatre.capabilities.why_on
-            )
+            where = "the model" if possible.is_virtual else "real servers"
+            what = " and ".join(missing)
+            why = "; ".join(possible.why_on[name] for name in missing if name in possible.why_on)
             self._history.write(
                 "twin_skipped",
                 message=f"{group.name}: {what} cannot be switched off on {where}"
                 f"{why and f': {why}'}",
-                data={"group": group.name, "missing": sorted(missing)},
+                data={"group": group.name, "missing": missing},
             )
         return not missing
 
@@ -160,9 +152,7 @@ class _Run:
             if case.scenario.replay is not None:
                 await self._replay(case, own)
         except SetUpError as error:
-            document = dataclasses.replace(self._loaded.document, problems=[])
-            document.error(document.mark(error.path), str(error))
-            raise ScenarioError(document.report(severity="error")) from error
+            raise error.within(self._loaded.document) from error
         own.write("end")
         if learned.infeasible_at is not None:
             return CaseOutcome(case=case, learned=learned, verdict=None, records=own.records)
@@ -174,7 +164,7 @@ class _Run:
         workload = case.scenario.workload
         if workload is None:
             limit_ms = self._selection.step_timeout_ms
-            return await Runner(case, stage, own, step_timeout_ms=limit_ms).play()
+            return await play_case(case, stage, own, step_timeout_ms=limit_ms)
         from twopc.sim.workload import load_play  # most files have no load
 
         text = self._selection.seed

@@ -19,6 +19,7 @@ from twopc.sim.scenario.check import LoadedScenario
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.model_setup import spec_of
 from twopc.sim.scenario.steps import Session
+from twopc.sim.scenario.text import Path
 
 #: Intervals shorter than the defaults, so that the search does not wait for timers in virtual time.
 _IN_DOUBT_AFTER_S, _RECOVERY_INTERVAL_S = 0.1, 1.0
@@ -89,7 +90,7 @@ def _client(
     )  # fmt: skip
 
 
-def _unknown(loaded: LoadedScenario, path: tuple[str | int, ...], what: str) -> ScenarioError:
+def _unknown(loaded: LoadedScenario, path: Path, what: str) -> ScenarioError:
     where = loaded.document.where(loaded.document.mark(path))
     return ScenarioError(
         f"{where}: a search does not know {what}: it knows begin, commit, rollback, sync and SQL of "

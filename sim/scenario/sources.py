@@ -7,6 +7,7 @@ keys and mappings, not their meaning.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class _Resolver:
         if result is None:
             return None
         whole = self.whole(result, there, above)
-        return _only(whole, [key for key in whole if key not in OWN])
+        return only(whole, [key for key in whole if key not in OWN])
 
     def _including(self, root: Map, name: str, path: str, mark: Mark) -> Map:
         """Return `root` with the tables and transactions of the file `name` before its own."""
@@ -81,7 +82,7 @@ class _Resolver:
         if "twopc" not in result:
             start = dataclasses.replace(result.mark, path=there)
             self._document.error(start, "key 'twopc' is missing")
-        merged = _only(root, list(root))
+        merged = only(root, root)
         for key, value in result.items():
             if key == "twopc":
                 if value != "1":
@@ -139,7 +140,7 @@ def _relative(path: str, name: str) -> str:
     return str(Path(path).parent / name)
 
 
-def _only(source: Map, keys: list[str]) -> Map:
+def only(source: Map, keys: Iterable[str]) -> Map:
     """Return a copy of `source` with only these keys."""
     copy = Map(source.mark, flow=source.flow)
     for key in keys:
@@ -149,20 +150,12 @@ def _only(source: Map, keys: list[str]) -> Map:
 
 def _merged(base: Map, own: Map) -> Map:
     """Return `own` over `base`: mappings are merged key by key, other values replaced; null removes a key."""
-    merged = _only(base, list(base))
+    merged = only(base, [key for key in base if own.get(key, "") is not None])
     merged.mark, merged.flow = own.mark, own.flow
     for key, value in own.items():
         below: Any = base.get(key)
-        if value is None and key in base:
-            _without(merged, key)
-        elif isinstance(value, Map) and isinstance(below, Map):
+        if isinstance(value, Map) and isinstance(below, Map):
             merged.take(key, _merged(below, value), own)
-        else:
+        elif value is not None or key not in base:
             merged.take(key, value, own)
     return merged
-
-
-def _without(values: Map, key: str) -> None:
-    tables: tuple[dict[str, Any], ...] = (values, values.keys_at, values.values_at, values.key_spans, values.value_spans)  # fmt: skip
-    for each in tables:
-        each.pop(key, None)

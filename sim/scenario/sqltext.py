@@ -52,11 +52,8 @@ def may_commit(text: str, *, is_open: bool) -> bool:
 def returns_to_savepoint(text: str) -> bool:
     """Return whether `text` is a ROLLBACK TO SAVEPOINT, which is allowed in a failed transaction."""
     result = statements(text)
-    return bool(result) and result[0][0].word == "rollback" and _to_savepoint(result[0])
-
-
-def _to_savepoint(rollback: list[SqlToken]) -> bool:
-    return "to" in (token.word for token in rollback[1:3])
+    head = [token.word for token in result[0][:3]] if result else []
+    return head[:1] == ["rollback"] and "to" in head[1:]
 
 
 def copies(text: str) -> bool:

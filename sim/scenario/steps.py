@@ -24,10 +24,10 @@ from twopc.sim.scenario.parts import (
     Row,
     Texts,
     WrittenForm,
-    kind_of,
     refuse,
+    said_of,
 )
-from twopc.sim.scenario.text import Map, listed, suggestion
+from twopc.sim.scenario.text import Map, Path, listed, suggestion
 
 #: Keys of which a step has one, unless it is a word; in the order of messages.
 _DOES = ("sql", "lines", "check", "call", "script", "explain", "pause", "resume")
@@ -110,10 +110,9 @@ class Step(Part):
         """Return the mapping for a step that consists of one word."""
         if value in _WORDS:
             return {"action": value}
-        text = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
         raise refuse(
             f"a step is {', '.join(_WORDS)} or a mapping with {', '.join(_DOES[:-1])} or {_DOES[-1]}, "
-            f"{text}{suggestion(str(value), _WORDS) or _as_sql(value)}"
+            f"not {said_of(value)}{suggestion(str(value), _WORDS) or _as_sql(value)}"
         )
 
     @classmethod
@@ -160,6 +159,14 @@ class Step(Part):
             return (f"call {self.call}({', '.join(map(self._argument, self.args))})",)
         one = self.sql if self.sql is not None else self.check
         return () if one is None else (one,)
+
+    def placed(self, at: Path) -> Iterator[tuple[Path, str]]:
+        """Yield the SQL texts with their places; that of the step is `at`."""
+        if self.lines is not None:
+            yield from (((*at, "lines", place), text) for place, text in enumerate(self.lines))
+            return
+        word = "check" if self.check is not None else "call" if self.call is not None else "sql"
+        yield from (((*at, word), text) for text in self.statements)
 
     def _argument(self, name: str) -> str:
         value = self.args[name]

@@ -13,9 +13,7 @@ from twopc.sim.scenario import preparation, sqltext
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.reach import check_agent, refuse_without
 from twopc.sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS, Session, Step
-from twopc.sim.scenario.text import Document, suggestion
-
-Path = tuple[str | int, ...]
+from twopc.sim.scenario.text import Document, Path, suggestion
 
 #: Name in a history of the session in which agents act.
 AGENTS = "agents"
@@ -37,7 +35,7 @@ def check_scripts(document: Document, at: Path, texts: tuple[str, ...]) -> None:
     """Record an error for each text without SQL."""
     for place, each in enumerate(texts):
         if not lexer.statements(each):
-            document.error(document.mark((*at, place)), "there is no SQL in it")
+            document.error((*at, place), "there is no SQL in it")
 
 
 def check_transactions(
@@ -48,33 +46,26 @@ def check_transactions(
         for place, step in enumerate(steps):
             path: Path = (*at, name, place)
             if not step.statements and not (step.hole or step.holes):
-                document.error(
-                    document.mark(path), "a workload's transaction is made of SQL: {sql: …}"
-                )
+                document.error(path, "a workload's transaction is made of SQL: {sql: …}")
             if step.at is not None:
                 document.error(
-                    document.mark((*path, "at")),
-                    "a workload's client works at one node: leave out 'at'",
+                    (*path, "at"), "a workload's client works at one node: leave out 'at'"
                 )
-            for text, where in _texts(path, step):
+            for where, text in step.placed(path):
                 _one_statement(document, where, text)
         if not steps:
-            document.error(document.mark((*at, name)), f"transaction '{name}' has no steps")
+            document.error((*at, name), f"transaction '{name}' has no steps")
 
 
 def _step_names(document: Document, scenario: Scenario) -> None:
     seen: dict[str, str] = {}
-    for session_name, session in scenario.sessions.items():
-        for place, each in enumerate(session.steps):
-            for step in each:
-                mark = document.mark(("sessions", session_name, "steps", place, step), key=True)
-                if step in seen:
-                    document.error(mark, f"step '{step}' already defined at {seen[step]}")
-                elif step in scenario.sessions:
-                    document.error(
-                        mark, f"step '{step}' is called like a session; name it otherwise"
-                    )
-                seen.setdefault(step, document.where(mark, beside=True))
+    for at, _, step, _ in scenario.placed_steps():
+        mark = document.mark(at, key=True)
+        if step in seen:
+            document.error(mark, f"step '{step}' already defined at {seen[step]}")
+        elif step in scenario.sessions:
+            document.error(mark, f"step '{step}' is called like a session; name it otherwise")
+        seen.setdefault(step, document.where(mark, beside=True))
 
 
 def _session(document: Document, scenario: Scenario, name: str, session: Session) -> None:
@@ -82,18 +73,17 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
     nodes = scenario.topology.nodes
     if session.node and session.node not in nodes:
         document.error(
-            document.mark((*at, "node")),
+            (*at, "node"),
             f"session '{name}': no node '{session.node}'{suggestion(session.node, nodes)}",
         )
     _further_subscribers(document, scenario, at, session)
     _committer(document, scenario, at, session)
     if name == AGENTS:
         document.error(
-            document.mark(at, key=True),
-            f"'{AGENTS}' are those that deliver; name the session otherwise",
+            at, f"'{AGENTS}' are those that deliver; name the session otherwise", key=True
         )
     if not session.steps:
-        document.error(document.mark((*at, "steps")), f"session '{name}' has no steps")
+        document.error((*at, "steps"), f"session '{name}' has no steps")
     saved: dict[str, str] = {}
     for place, each in enumerate(session.steps):
         for step_name, step in each.items():
@@ -102,10 +92,7 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
             saved |= dict.fromkeys(step.save, step_name)
     for word in ("setup", "teardown"):
         if getattr(session, word) and not session.plain:
-            document.error(
-                document.mark((*at, word), key=True),
-                f"'{word}' of a session goes with 'plain: true'",
-            )
+            document.error((*at, word), f"'{word}' of a session goes with 'plain: true'", key=True)
         check_scripts(document, (*at, word), getattr(session, word))
     prepares = (
         session.node in scenario.topology.subscribers and scenario.topology.commit != "last_agent"
@@ -117,28 +104,28 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
 def _further_subscribers(
     document: Document, scenario: Scenario, at: Path, session: Session
 ) -> None:
-    """Record the errors of a session's further Subscribers."""
     subscribers = scenario.topology.subscribers
-    mark = document.mark((*at, "also"), key=True)
+    at = (*at, "also")
     for name in session.also:
         if name not in subscribers:
             known = [each for each in subscribers if each != session.node]
-            document.error(
-                document.mark((*at, "also")), f"no Subscriber '{name}'{suggestion(name, known)}"
-            )
+            document.unknown(at, "Subscriber", name, known)
     if not session.also:
         return
     if session.node not in subscribers or session.plain:
         document.error(
-            mark, "'also' goes with a session at a Subscriber that works in global transactions"
+            at,
+            "'also' goes with a session at a Subscriber that works in global transactions",
+            key=True,
         )
     elif len({*session.nodes}) != len(session.nodes):
-        document.error(mark, "name each Subscriber once")
+        document.error(at, "name each Subscriber once", key=True)
     if scenario.topology.commit == "last_agent":
         document.error(
-            mark,
+            at,
             "the last agent is the one Subscriber whose own commit decides, and here are several; "
             "use another 'commit'",
+            key=True,
         )
 
 
@@ -146,31 +133,30 @@ def _committer(document: Document, scenario: Scenario, at: Path, session: Sessio
     """Record the errors of a session's `way`."""
     if not session.any_client:
         return
-    mark = document.mark((*at, "way"), key=True)
+    at = (*at, "way")
     if session.node not in scenario.topology.subscribers or session.plain:
         document.error(
-            mark, "'way: any client' goes with a session at a Subscriber that is not plain"
+            at, "'way: any client' goes with a session at a Subscriber that is not plain", key=True
         )
     elif session.also:
         document.error(
-            mark,
+            at,
             "any client's own commit decides, and here are several Subscribers; leave out 'also', or "
             "let a coordinator commit it",
+            key=True,
         )
 
 
 def _node_and_role(document: Document, path: Path, session: Session, step: Step) -> None:
-    """Record the errors of a step's node and role."""
     if step.at is not None and step.at not in session.nodes:
         document.error(
-            document.mark((*path, "at")),
+            (*path, "at"),
             f"its session is at {' and '.join(session.nodes)}, not at '{step.at}'"
             + ("" if session.also else "; name the Subscriber under 'also' of the session"),
         )
     if step.role and session.also:
         document.error(
-            document.mark((*path, "as"), key=True),
-            "a session at several Subscribers works as the application",
+            (*path, "as"), "a session at several Subscribers works as the application", key=True
         )
 
 
@@ -186,14 +172,14 @@ def _step(
         return
     known = [*step.values, *saved]
     is_named_well = _procedure(document, at, step)
-    for text, place in _texts(at, step) if is_named_well else ():
+    for place, text in step.placed(at) if is_named_well else ():
         for name in sqltext.parameters(text):
             if name not in known and not {"params", "args"} & {*step.holes}:
                 hint = (
                     suggestion(name, known)
                     or "; give it under 'params' or 'save' it in an earlier step"
                 )
-                document.error(document.mark(place), f"no value for ':{name}'{hint}")
+                document.error(place, f"no value for ':{name}'{hint}")
         _one_statement(document, place, text, is_plain=session.plain)
     _script(document, at, session, step)
     _node_and_role(document, at, session, step)
@@ -201,8 +187,7 @@ def _step(
         refuse_without(document, scenario, at)
         if session.plain:
             document.error(
-                document.mark(at),
-                f"a plain session has no {step.action}: it is none of the topology's",
+                at, f"a plain session has no {step.action}: it is none of the topology's"
             )
     if step.action in OF_SUBSCRIPTIONS:
         _of_subscription(document, scenario, at, session, step.action)
@@ -217,7 +202,7 @@ def _step(
         for word, field in words.items():
             allowed = step.script is not None and word in ("save", "rows", "as")
             if getattr(step, field) and not allowed:
-                document.error(document.mark((*at, word), key=True), f"'{word}' goes with SQL")
+                document.error((*at, word), f"'{word}' goes with SQL", key=True)
 
 
 def _of_subscription(
@@ -225,18 +210,14 @@ def _of_subscription(
 ) -> None:
     if session.node == scenario.topology.publisher:
         why = "the Publisher is never initialised"
-        document.error(
-            document.mark(at), why if action == "reinitialise" else f"the Publisher cannot {action}"
-        )
+        document.error(at, why if action == "reinitialise" else f"the Publisher cannot {action}")
     elif action == "subscribe" and scenario.subscriber(session.node).joins != "later":
         document.error(
-            document.mark(at),
+            at,
             f"'{session.node}' subscribes before the first step: give it 'joins: later' under 'subscribers'",
         )
     elif action == "unsubscribe" and scenario.lets_any_client(session.node):
-        document.error(
-            document.mark(at), f"'{session.node}' cannot leave while any client may work there"
-        )
+        document.error(at, f"'{session.node}' cannot leave while any client may work there")
 
 
 def _procedure(document: Document, at: Path, step: Step) -> bool:
@@ -247,14 +228,12 @@ def _procedure(document: Document, at: Path, step: Step) -> bool:
     if _PROCEDURE.fullmatch(step.call) is None:
         is_right = False
         document.error(
-            document.mark((*at, "call")),
+            (*at, "call"),
             "'call' is a procedure's name alone; what it is called with goes under 'args'",
         )
     for name in step.args:
         if re.fullmatch(r"\w+", name) is None:
-            document.error(
-                document.mark((*at, "args", name), key=True), f"'{name}' is no argument's name"
-            )
+            document.error((*at, "args", name), f"'{name}' is no argument's name", key=True)
     return is_right
 
 
@@ -263,48 +242,38 @@ def _script(document: Document, at: Path, session: Session, step: Step) -> None:
         return
     if not session.plain:
         document.error(
-            document.mark((*at, "script"), key=True),
+            (*at, "script"),
             "a script is sent as it stands, past the coordinator: it goes with 'plain: true' of the "
             "session; several statements of a transaction go under 'lines'",
+            key=True,
         )
     if not lexer.statements(step.script):
-        document.error(document.mark((*at, "script")), "there is no SQL in it")
+        document.error((*at, "script"), "there is no SQL in it")
 
 
 def _one_statement(document: Document, place: Path, text: str, *, is_plain: bool = False) -> None:
     """Record an error if a text is not a single statement that a step can send."""
     statements = lexer.statements(text)
     if not statements:
-        document.error(document.mark(place), "there is no SQL in it")
+        document.error(place, "there is no SQL in it")
     if control := next(filter(None, map(lexer.transaction_control, statements)), ""):
         document.error(
-            document.mark(place),
+            place,
             f"{control} does not belong in SQL: transactions are steps of their own "
             "(begin, commit, rollback)" + (", or go into a script" if is_plain else ""),
         )
     elif sqltext.copies(text):
-        document.error(
-            document.mark(place), "COPY through the client has no data here; write insert or select"
-        )
+        document.error(place, "COPY through the client has no data here; write insert or select")
     elif curly := _typographic_quote(text):
-        document.error(
-            document.mark(place), f"{curly} is no quotation mark of SQL: write ' around text"
-        )
+        document.error(place, f"{curly} is no quotation mark of SQL: write ' around text")
     elif len(statements) > 1:
-        document.error(document.mark(place), "one statement to a text; several go under 'lines'")
+        document.error(place, "one statement to a text; several go under 'lines'")
 
 
 def _typographic_quote(text: str) -> str:
     """Return the first typographic quotation mark outside of constants; empty if there is none."""
     words = (token.text for token in lexer.tokens(text) if token.kind in ("word", "mark"))
     return next((letter for word in words for letter in word if letter in _TYPOGRAPHIC), "")
-
-
-def _texts(at: Path, step: Step) -> list[tuple[str, Path]]:
-    if step.lines is not None:
-        return [(text, (*at, "lines", place)) for place, text in enumerate(step.lines)]
-    word = "check" if step.check is not None else "call" if step.call is not None else "sql"
-    return [(text, (*at, word)) for text in step.statements]
 
 
 def _foreign_tables(scenario: Scenario, session: Session) -> frozenset[str]:
@@ -326,7 +295,7 @@ def _lint_prepare(document: Document, at: Path, session: Session, foreign: froze
         for name, step in each.items():
             if step.action == "begin":
                 opened, results = True, []
-            for text, where in _texts((*at, "steps", place, name), step):
+            for where, text in step.placed((*at, "steps", place, name)):
                 reason = preparation.forbidden_before_prepare(text, foreign)
                 own = preparation.advisory_locks(text)
                 if reason is None and any(_other_kind(lock) in locks for lock in own):
@@ -340,7 +309,7 @@ def _lint_prepare(document: Document, at: Path, session: Session, foreign: froze
                 opened = opened and step.action != "commit"
                 for where, unfit in results:
                     document.error(
-                        document.mark(where),
+                        where,
                         f"{unfit.what} cannot be in a transaction that is prepared (0A000 at its "
                         f"commit); {unfit.remedy}",
                     )

@@ -7,10 +7,10 @@ at their place; a duplicate key is an error. This module knows YAML only, not th
 from __future__ import annotations
 
 import difflib
+import pathlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from twopc.errors import ScenarioError
@@ -52,6 +52,8 @@ class Problem:
 
 
 Span = tuple[int, int]
+#: A way from the root of a document to one of its values: keys of mappings and indexes of lists.
+Path = tuple[str | int, ...]
 
 
 class Map(dict[str, Any]):
@@ -118,12 +120,14 @@ class Document:
     sources: dict[str, list[str]] = field(default_factory=dict)
     """Lines of the included files, by path."""
 
-    def error(self, mark: Mark, message: str) -> None:
-        """Record an error."""
+    def error(self, at: Mark | Path, message: str, *, key: bool = False) -> None:
+        """Record an error at a mark, at the value at a path, or at its key."""
+        mark = at if isinstance(at, Mark) else self.mark(at, key=key)
         self.note(Problem(mark=mark, message=message))
 
-    def warn(self, mark: Mark, message: str) -> None:
-        """Record a warning, which does not prevent a run."""
+    def warn(self, at: Mark | Path, message: str, *, key: bool = False) -> None:
+        """Record a warning, which does not prevent a run, at a place as in `error`."""
+        mark = at if isinstance(at, Mark) else self.mark(at, key=key)
         self.note(Problem(mark=mark, message=message, severity="warning"))
 
     def note(self, problem: Problem) -> None:
@@ -136,7 +140,7 @@ class Document:
         """Errors that must be corrected before the file can be run."""
         return [problem for problem in self.problems if problem.severity == "error"]
 
-    def mark(self, path: Iterable[str | int], *, key: bool = False) -> Mark:
+    def mark(self, path: Path, *, key: bool = False) -> Mark:
         """Return the place of the value at `path`, or of its key.
 
         Parts of the path that do not exist are skipped, so that a missing key is reported at its parent.
@@ -152,7 +156,7 @@ class Document:
                 here = here[part]
         return mark
 
-    def span(self, path: Iterable[str | int], *, key: bool = False) -> Span | None:
+    def span(self, path: Path, *, key: bool = False) -> Span | None:
         """Return the range in `text` of the value at `path`, or of its key, in characters.
 
         None if the document's own file does not contain it: it is missing, in another file, or an alias.
@@ -175,16 +179,16 @@ class Document:
                 return None
         return span
 
-    def missing(self, path: tuple[str | int, ...], key: str) -> None:
+    def missing(self, path: Path, key: str) -> None:
         """Record that the mapping at `path` lacks `key`, unless another problem explains it."""
         if self.partial:
             return
         lines = [problem.message for problem in self.inside(path)]
         explained = ("is refused", f"did you mean '{key}'?")
         if not any(words in message for words in explained for message in lines):
-            self.error(self.mark(path, key=True), f"key '{key}' is missing")
+            self.error(path, f"key '{key}' is missing", key=True)
 
-    def inside(self, path: Iterable[str | int]) -> list[Problem]:
+    def inside(self, path: Path) -> list[Problem]:
         """Return the problems with keys of the mapping at `path`."""
         here: Any = self.root
         for part in path:
@@ -196,16 +200,10 @@ class Document:
         return [problem for problem in self.problems if problem.mark in marks]
 
     def unknown(
-        self,
-        at: Iterable[str | int],
-        what: str,
-        name: str,
-        known: Iterable[str],
-        *,
-        key: bool = False,
+        self, at: Path, what: str, name: str, known: Iterable[str], *, key: bool = False
     ) -> None:
         """Record that there is no `name` among the `known`, and suggest a similar one."""
-        self.error(self.mark(at, key=key), f"no {what} '{name}'{suggestion(name, known)}")
+        self.error(at, f"no {what} '{name}'{suggestion(name, known)}", key=key)
 
     def where(self, mark: Mark, *, beside: bool = False) -> str:
         """Return ``file:line:column`` of a place.
@@ -254,7 +252,7 @@ def listed(words: Iterable[str], last: str = "and") -> str:
     return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} {last} {each[-1]}"
 
 
-def read(path: str | Path, *, foreign: bool = False) -> Document:
+def read(path: str | pathlib.Path, *, foreign: bool = False) -> Document:
     """Read a file, or standard input if the path is ``-``. YAML errors are in the document's `problems`.
 
     Args:

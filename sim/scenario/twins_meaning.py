@@ -11,10 +11,8 @@ from twopc.errors import KINDS
 from twopc.sim.scenario.expect_meaning import check_expect
 from twopc.sim.scenario.expectations import ASKED_FOR, DEFAULTS, NOT_JUDGED, Expect, no_kind
 from twopc.sim.scenario.model import Order, Scenario
-from twopc.sim.scenario.text import Document, suggestion
+from twopc.sim.scenario.text import Document, Path, suggestion
 from twopc.sim.scenario.twins import Twin
-
-Path = tuple[str | int, ...]
 
 
 def check_twins(document: Document, scenario: Scenario) -> None:
@@ -26,8 +24,9 @@ def check_twins(document: Document, scenario: Scenario) -> None:
         order = _order(document, scenario, at, twin)
         if not twin.protections:
             document.error(
-                document.mark((*at, "protections"), key=True),
+                (*at, "protections"),
                 "a twin switches a protection off: {version_check: off}",
+                key=True,
             )
         readable = (
             order is not None and not order.hole and not any(i.hole or i.holes for i in order.steps)
@@ -36,7 +35,7 @@ def check_twins(document: Document, scenario: Scenario) -> None:
         check_expect(document, scenario, (*at, "expect"), twin.expect, known)
         text = _unjudged(scenario, twin, order)
         if text:
-            document.error(document.mark((*at, "must_fail")), text)
+            document.error((*at, "must_fail"), text)
 
 
 def _order(document: Document, scenario: Scenario, at: Path, twin: Twin) -> Order | None:

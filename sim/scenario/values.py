@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twopc.errors import ScenarioError
 from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.text import Path
 from twopc.sim.scenario.twins import Twin
 
 if TYPE_CHECKING:
     from twopc.sim.replay.loads import LoadTransaction
-
-Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,24 +126,19 @@ class Capabilities:
     protections: frozenset[str] = frozenset()
     why_on: Mapping[str, str] = field(default_factory=dict)
     """Reasons why some other protections cannot be switched off, by name."""
-    faults: frozenset[str] = frozenset()
-    """First words of the supported `do`; empty: none is supported."""
-    points: frozenset[str] = frozenset()
     faults_at: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Supported points of those faults that are not supported at all of the theatre's points."""
+    """Points at which each fault is supported, by the first word of its `do`."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Reasons why some faults are not supported, by first words."""
-    workloads: bool = False
-    outages: bool = False
-    plain_sessions: bool = False
-    procedures: bool = False
-    """Whether it supports published routines and read-only Subscribers."""
-    merges: bool = False
-    """Whether it supports merge replication."""
     is_virtual: bool = False
     """Whether it uses virtual time."""
     settings: frozenset[str] | None = None
     """The supported settings of PostgreSQL; None: all."""
+
+    @property
+    def points(self) -> frozenset[str]:
+        """Points at which any fault is supported."""
+        return frozenset().union(*self.faults_at.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,4 +180,3 @@ class CaseLesson:
     """Sessions that were provably blocked, by number of played items."""
     behaviour: str = ""
     """Fingerprint of the behaviour, see `twopc.sim.report.behaviour.fingerprint`; empty if infeasible."""
-    facts: Mapping[str, Any] = field(default_factory=dict)

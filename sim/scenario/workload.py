@@ -21,9 +21,9 @@ from twopc.sim.scenario.parts import (
     Part,
     Whole,
     duration_ms,
-    kind_of,
     pattern,
     refuse,
+    said_of,
 )
 from twopc.sim.scenario.steps import Statements
 from twopc.sim.scenario.text import Number, suggestion
@@ -62,18 +62,16 @@ _UNITS = {"count": ("",), "rate": ("%", "/s")}
 def _rate(value: Any) -> Any:
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
     if match is None or not float(match[1]):
-        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
-        raise refuse(f"a rate is written 200/s or 30/m, not {text}")
+        raise refuse(f"a rate is written 200/s or 30/m, not {said_of(value)}")
     return float(match[1]) / {"s": 1, "m": 60}[match[2]]
 
 
 def _pick(value: Any) -> Any:
     if isinstance(value, str) and _PICK.fullmatch(value) is not None:
         return value
-    text = f"'{value}'" if isinstance(value, str) else kind_of(value)
     near = suggestion(str(value).split(" ")[0], ("uniform", "latest", "zipfian", "hotspot"))
     raise refuse(
-        f"keys are picked uniform, latest, zipfian 0.9 or hotspot 20%/80%, not {text}{near}"
+        f"keys are picked uniform, latest, zipfian 0.9 or hotspot 20%/80%, not {said_of(value)}{near}"
     )
 
 
@@ -83,8 +81,7 @@ def _backoff(value: Any) -> Any:
     low, dots, high = value.partition("..") if isinstance(value, str) else ("", "", "")
     if dots and _is_duration(low) and _is_duration(high) and duration_ms(low) <= duration_ms(high):
         return value
-    text = f"'{value}'" if isinstance(value, str) else kind_of(value)
-    raise refuse(f"a backoff is written 5ms..50ms, not {text}")
+    raise refuse(f"a backoff is written 5ms..50ms, not {said_of(value)}")
 
 
 def _is_duration(text: str) -> bool:
@@ -160,11 +157,10 @@ class Timing(Part):
         )
         if fits:
             return {"distribution": words[0], "values": tuple(words[1:])}
-        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
         hint = suggestion(words[0], _TIMINGS) if words and words[0] not in _TIMINGS else ""
         raise refuse(
             "a timing is written constant 2ms, exponential 2ms, lognormal 1ms 0.5 or "
-            f"uniform 1ms 3ms, not {text}{hint}"
+            f"uniform 1ms 3ms, not {said_of(value)}{hint}"
         )
 
 
@@ -294,9 +290,10 @@ class Threshold(Part):
     def spell_out(cls, value: Any) -> Any:
         """Return the mapping for a text such as ``commit.latency.p99 < 80ms``."""
         match = _THRESHOLD.fullmatch(value.strip()) if isinstance(value, str) else None
-        text = f"'{value}'" if isinstance(value, str) else kind_of(value)
         if match is None:
-            raise refuse(f"a threshold is written 'commit.latency.p99 < 80ms', not {text}")
+            raise refuse(
+                f"a threshold is written 'commit.latency.p99 < 80ms', not {said_of(value)}"
+            )
         _known(match["metric"])
         units = _UNITS.get(match["metric"].rpartition(".")[2], ("ms", "s"))
         if (match["unit"] or "") not in units:

@@ -12,10 +12,8 @@ from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.reach import check_agent
 from twopc.sim.scenario.steps import Step
 from twopc.sim.scenario.steps_meaning import check_transactions
-from twopc.sim.scenario.text import Document
+from twopc.sim.scenario.text import Document, Path
 from twopc.sim.scenario.workload import DRAWN, Keys, LoadEvent, Workload
-
-Path = tuple[str | int, ...]
 
 
 def check_load(document: Document, scenario: Scenario) -> None:
@@ -23,22 +21,15 @@ def check_load(document: Document, scenario: Scenario) -> None:
     workload = scenario.workload
     if workload is None:
         if scenario.thresholds:
-            document.error(
-                document.mark(("thresholds",), key=True), "'thresholds' go with a workload"
-            )
+            document.error(("thresholds",), "'thresholds' go with a workload", key=True)
         if scenario.replay is not None:
-            document.error(document.mark(("replay",), key=True), "a replay is of a workload")
+            document.error(("replay",), "a replay is of a workload", key=True)
         check_transactions(document, scenario.transactions, ("transactions",))
         return
     if scenario.replay is not None and not scenario.distributes:
-        document.error(
-            document.mark(("replay",), key=True),
-            "a replay delivers, and nothing is distributed here",
-        )
+        document.error(("replay",), "a replay delivers, and nothing is distributed here", key=True)
     if scenario.orders:
-        document.error(
-            document.mark(("workload",), key=True), "a file has orders or a workload, not both"
-        )
+        document.error(("workload",), "a file has orders or a workload, not both", key=True)
     check_transactions(document, scenario.transactions, ("transactions",))
     check_transactions(document, workload.transactions, ("workload", "transactions"))
     _values(document, scenario.transactions, ("transactions",))
@@ -57,19 +48,16 @@ def _workload(document: Document, scenario: Scenario, workload: Workload) -> Non
         if {one, other} & {*workload.holes}:
             continue
         if value is not None and second is not None:
-            document.error(document.mark((*at, other), key=True), f"'{one}' and '{other}' exclude each other")  # fmt: skip
+            document.error((*at, other), f"'{one}' and '{other}' exclude each other", key=True)  # fmt: skip
         elif value is None and second is None:
             what = "a number of transactions" if other == "transactions" else f"'{other}'"
-            document.error(document.mark(at, key=True), f"a workload needs '{one}' or {what}")
+            document.error(at, f"a workload needs '{one}' or {what}", key=True)
     for word, number in (("clients", workload.clients), ("transactions", workload.count)):
         if number is not None and number < 1:
-            document.error(document.mark((*at, word)), f"'{word}' is 1 at least")
+            document.error((*at, word), f"'{word}' is 1 at least")
     known = {**scenario.transactions, **workload.transactions}
     if not known and "transactions" not in workload.holes:
-        document.error(
-            document.mark(at, key=True),
-            "there are no transactions: 'transactions' says what they do",
-        )
+        document.error(at, "there are no transactions: 'transactions' says what they do", key=True)
     for name in workload.mix if known else ():
         if name not in known:
             document.unknown((*at, "mix", name), "transaction", name, known, key=True)
@@ -79,7 +67,7 @@ def _workload(document: Document, scenario: Scenario, workload: Workload) -> Non
     for word in ("mix", "nodes"):
         for name, weight in getattr(workload, word).items():
             if weight < 1:
-                document.error(document.mark((*at, word, name)), "a weight is 1 at least")
+                document.error((*at, word, name), "a weight is 1 at least")
     if workload.keys_of is not None and not workload.keys_of.hole:
         _keys(document, scenario, (*at, "keys"), workload.keys_of)
     for place, load_event in enumerate(workload.during):
@@ -92,7 +80,7 @@ def _load_event(document: Document, scenario: Scenario, at: Path, load_event: Lo
     assert scenario.workload is not None
     length_ms = scenario.workload.for_ms
     if length_ms is not None and load_event.at_ms >= length_ms:
-        document.error(document.mark((*at, "at")), "the load is over by then")
+        document.error((*at, "at"), "the load is over by then")
     if load_event.cut is not None and load_event.cut not in scenario.topology.nodes:
         document.unknown((*at, "cut"), "node", load_event.cut, scenario.topology.nodes)
     if load_event.pause is not None:
@@ -106,12 +94,11 @@ def _keys(document: Document, scenario: Scenario, at: Path, keys: Keys) -> None:
     if keys.table not in scenario.tables:
         document.unknown((*at, "table"), "table", keys.table, scenario.tables)
     if keys.count < 1:
-        document.error(document.mark((*at, "count")), "'count' is 1 at least")
+        document.error((*at, "count"), "'count' is 1 at least")
     table = scenario.tables.get(keys.table)
     if table is not None and not table.hole and len(table.key_columns) != 1:
         document.error(
-            document.mark((*at, "table")),
-            "keys are picked of a table whose primary key is one column of numbers",
+            (*at, "table"), "keys are picked of a table whose primary key is one column of numbers"
         )
 
 

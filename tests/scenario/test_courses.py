@@ -6,7 +6,7 @@ import pytest
 
 from tests.scenario.locking import Toy
 from tests.scenario.test_footprint import BEFORE, WORKED, scenario_of
-from twopc.sim.scenario.ordering import courses, listed, single
+from twopc.sim.scenario.ordering import RankedCourse, courses
 from twopc.sim.scenario.ordering.courses import drawn
 from twopc.sim.scenario.values import CaseLesson
 
@@ -163,24 +163,24 @@ def test_learning_twice_of_one_counts_once():
 
 def test_one_course_by_its_rank():
     scenario = scenario_of(WORKED)
-    one = single(scenario, scenario.orders[0], 70)
+    one = RankedCourse(scenario, scenario.orders[0], 70)
     rank, items = one.next()
     assert rank == 70
     assert items[0].step == "b_begin"
     assert one.next() is None
     with pytest.raises(IndexError):
-        single(scenario, scenario.orders[0], 71)
+        RankedCourse(scenario, scenario.orders[0], 71)
 
 
 def test_a_listed_order_is_one_course():
     scenario = scenario_of(WORKED)
     order = scenario.orders[0].model_copy(update={"generate": None, "steps": ("x",)})
-    for course in (courses(scenario, order), listed(order)):
-        assert course.counts.run == 0
-        assert course.next() == (1, ("x",))
-        assert course.next() is None
-        course.learn(1, CaseLesson(behaviour="x"))
-        assert (course.counts.orders, course.counts.run, course.counts.behaviours) == (1, 1, 1)
+    course = courses(scenario, order)
+    assert course.counts.run == 0
+    assert course.next() == (1, ("x",))
+    assert course.next() is None
+    course.learn(1, CaseLesson(behaviour="x"))
+    assert (course.counts.orders, course.counts.run, course.counts.behaviours) == (1, 1, 1)
 
 
 def busy(name: str, node: str) -> str:

@@ -15,7 +15,6 @@ from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.jobs import UNTIL_FAIL_MAX, CaseOutcome, Jobs
 from twopc.sim.scenario.judging import FailedCheck, OrderVerdict
 from twopc.sim.scenario.postgres_theatre import PostgresTheatre
-from twopc.sim.scenario.refusals import refuse
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.values import CaseLesson, NotPlayableError, Selection
 
@@ -215,28 +214,6 @@ async def test_what_real_servers_cannot_do_is_refused_by_name(server):
     assert "scenario:14:21: error: fault 'dies' is not performed on real servers" in message
     assert "scenario:15:14: error: a history's isolation is judged by an external" in message
     assert caught.value.path == ("faults", 0, "do")
-
-
-LOAD = """\
-twopc: 1
-name: test
-about: Written in a test.
-topology: {publisher: pub, subscribers: [sub1]}
-tables: {t: {columns: {id: int primary key}, rows: [{id: 1}]}}
-workload:
-  clients: 2
-  for: 1s
-  nodes: {sub1: 1}
-  keys: {table: t, count: 1, pick: uniform}
-  mix: {look: 1}
-  transactions: {look: [{sql: "select id from t where id = :key"}]}
-"""
-
-
-def test_load_is_refused_where_none_is_played(server):
-    able = dataclasses.replace(PostgresTheatre(server=server).capabilities, workloads=False)
-    with pytest.raises(NotPlayableError, match=r"scenario:6:1: error: load is not played on real"):
-        refuse(parse(LOAD), able)
 
 
 async def test_databases_that_are_there_are_used_in_turn(make_database):

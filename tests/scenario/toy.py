@@ -6,9 +6,10 @@ import asyncio
 import selectors
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
+from typing import ClassVar
 
 from twopc.errors import from_sqlstate
-from twopc.sim.scenario.stage import NodeContent
+from twopc.sim.scenario.stage import NodeContent, Stage
 from twopc.sim.scenario.values import Capabilities, FaultStrike
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.waits import Wait, Waits
@@ -108,11 +109,12 @@ class ToySession:
         await self._end()
 
 
-class ToyStage:
-    """A `twopc.sim.scenario.stage.Stage`, which records in `happened` what it was asked to do."""
+class ToyStage(Stage):
+    """A stage that records in `happened` what it was asked to do."""
+
+    about: ClassVar = {}
 
     def __init__(self):
-        self.about: dict[str, str] = {}
         self.locks: dict[str, str] = {}
         self.waiting: dict[str, str] = {}
         self.freed = asyncio.Event()
@@ -133,9 +135,6 @@ class ToyStage:
     def subscribes(self, node):
         return True
 
-    async def deliveries(self):
-        return []
-
     async def waits(self):
         waits = {
             name: Wait(session=name, on=holder, node="pub") for name, holder in self.waiting.items()
@@ -147,12 +146,6 @@ class ToyStage:
 
     async def part(self, subscriber, table, columns):
         return None
-
-    async def prepared(self, node):
-        return ()
-
-    async def markers(self, node):
-        return []
 
     async def query(self, node, text):
         return [{"n": "1"}]
@@ -173,9 +166,6 @@ class ToyStage:
     async def recover(self):
         self.happened.append(("recover",))
 
-    def settled(self):
-        return []
-
 
 class ToyTheatre:
     """Opens toy stages."""
@@ -183,10 +173,7 @@ class ToyTheatre:
     capabilities = Capabilities(
         name="toy",
         is_virtual=True,
-        outages=True,
-        plain_sessions=True,
-        faults=frozenset({"crash"}),
-        points=frozenset({"coordinator.decision_logged"}),
+        faults_at={"crash": frozenset({"coordinator.decision_logged"})},
     )
     kept = ()
 

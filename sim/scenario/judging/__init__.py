@@ -22,7 +22,7 @@ from twopc.sim.scenario.judging.steps import steps, syncs, twin_steps, waits
 from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, FailedCheck, OrderVerdict
 from twopc.sim.scenario.values import Case
 
-__all__ = ["FAILURE_KINDS", "FailedCheck", "OrderVerdict", "judge"]
+__all__ = ["FAILURE_KINDS", "FailedCheck", "OrderVerdict", "judge", "verdict"]
 
 
 def judge(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
@@ -31,17 +31,30 @@ def judge(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
     A generated order that could not be played as written is not a failure; its expectations are not judged.
     """
     expected, runs = CaseExpectations(case), Runs(records)
-    is_infeasible = runs.any_of("infeasible")
-    failures = [] if is_infeasible else list(_failures(case, expected, runs))
-    notes = list(_notes(runs))
+    if runs.any_of("infeasible"):
+        return verdict(case, expected, runs, [], list(_notes(runs)))
+    failures = list(_failures(case, expected, runs))
+    behaviour = fingerprint(records)
+    return verdict(case, expected, runs, failures, list(_notes(runs)), behaviour=behaviour)
+
+
+def verdict(
+    case: Case,
+    expected: CaseExpectations,
+    runs: Runs,
+    failures: list[FailedCheck],
+    notes: list[str],
+    *,
+    behaviour: str = "",
+) -> OrderVerdict:
+    """Return the verdict of a case with these failures; that of a twin depends on which checks failed."""
     failed: frozenset[str] = frozenset()
-    if case.twin is not None and not is_infeasible:
+    if case.twin is not None and not runs.any_of("infeasible"):
         failures, failed = twins.judge_twin(case, failures)
-        if not failures:
-            notes = [twins.note(case, failed)]
+        notes = notes if failures else [twins.note(case, failed)]
     if lacking := not_judged(case, expected, runs):
-        notes.append(lacking)
-    playing = [record.t_us for record in records if record.session]
+        notes = [*notes, lacking]
+    playing = [record.t_us for record in runs.records if record.session]
     return OrderVerdict(
         name=case.name,
         group=case.group,
@@ -49,7 +62,7 @@ def judge(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
         elapsed_us=playing[-1] - playing[0] if playing else 0,
         notes=tuple(notes),
         twin=case.twin is not None,
-        behaviour="" if is_infeasible else fingerprint(records),
+        behaviour=behaviour,
         failed=failed,
     )
 

@@ -11,6 +11,7 @@ from twopc.sim.report.history import HistoryRecord
 from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
+from twopc.sim.scenario.text import Path
 
 #: The last entry of a list of commands that was shortened.
 _MORE = re.compile(r"(\d+) more")
@@ -100,5 +101,5 @@ def _same(expected: HistoryRecord, held: HistoryRecord) -> bool:
     )
 
 
-def _failure(path: tuple[str | int, ...], message: str) -> FailedCheck:
+def _failure(path: Path, message: str) -> FailedCheck:
     return FailedCheck(path=path, message=f"diverged: {message}", check="diverged")

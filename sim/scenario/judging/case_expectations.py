@@ -21,7 +21,8 @@ from twopc.sim.scenario.expectations import (
 from twopc.sim.scenario.merge_parts import MergeConflictExpect
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.procedures import Commands
-from twopc.sim.scenario.values import Case, Cell, Path
+from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Case, Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,40 +88,25 @@ class CaseExpectations:
     @property
     def anything_goes(self) -> bool:
         """Whether steps without an expectation may have any outcome."""
-        for layer in reversed(self._own):
-            if layer.expect.otherwise is not None:
-                return layer.expect.otherwise == "any"
-        return False
+        text = _nearest(self._own, "otherwise")
+        return text is not None and text[1] == "any"
 
     def allows(self, lapse: Lapse) -> bool:
         """Return whether the file allows a lapse that otherwise fails an order."""
-        for layer in reversed(self._common):
-            if layer.expect.allow is not None:
-                return lapse in layer.expect.allow
-        return False
+        text = _nearest(self._common, "allow")
+        return text is not None and lapse in text[1]
 
     def sessions(self) -> Mapping[str, tuple[Path, Outcome]]:
         """Return the expected outcomes of sessions."""
-        return {
-            name: ((*layer.at, "sessions", name), outcome)
-            for layer in self._own
-            for name, outcome in layer.expect.sessions.items()
-        }
+        return _by_name(self._own, "sessions")
 
     def committed(self) -> tuple[Path, Count] | None:
         """Return how many sessions must commit; None if that is not specified."""
-        for layer in reversed(self._own):
-            if layer.expect.committed is not None:
-                return (*layer.at, "committed"), layer.expect.committed
-        return None
+        return _nearest(self._own, "committed")
 
     def rejected(self) -> Mapping[str, tuple[Path, Count]]:
         """Return how many steps must be rejected, by kind."""
-        return {
-            kind: ((*layer.at, "rejected", kind), count)
-            for layer in self._own
-            for kind, count in layer.expect.rejected.items()
-        }
+        return _by_name(self._own, "rejected")
 
     def tables(self) -> Mapping[str, Mapping[str, tuple[Path, NodeRows]]]:
         """Return the expected rows of tables by node; an expectation for one node replaces the one for all nodes."""
@@ -142,11 +128,7 @@ class CaseExpectations:
 
     def invariant(self, name: str) -> tuple[Path, Any]:
         """Return the place and the value of an invariant's expectation; the value is None if there is none."""
-        for layer in reversed(self._common):
-            value = getattr(layer.expect, name)
-            if value is not None:
-                return (*layer.at, name), value
-        return self.head, None
+        return _nearest(self._common, name) or (self.head, None)
 
     def commands(self) -> Mapping[str, tuple[Path, Commands]]:
         """Return the numbers of calls and rows that each Subscriber's agent must apply; for each Subscriber, the
@@ -156,18 +138,11 @@ class CaseExpectations:
         """
         twin = self.case.twin
         must_fail = twin is not None and twin.must_fail == "commands"
-        return {
-            node: ((*layer.at, "commands", node), each)
-            for layer in (self._common if must_fail else self._own)
-            for node, each in layer.expect.commands.items()
-        }
+        return _by_name(self._common if must_fail else self._own, "commands")
 
     def conflicts(self) -> tuple[Path, Sequence[MergeConflictExpect]] | None:
         """Return the complete list of expected merge conflicts; None if none is specified."""
-        for layer in reversed(self._own):
-            if layer.expect.conflicts is not None:
-                return (*layer.at, "conflicts"), layer.expect.conflicts
-        return None
+        return _nearest(self._own, "conflicts")
 
     def diverged(self) -> tuple[Path, Mapping[str, Sequence[str]]] | None:
         """Return the tables that must differ at the end, by node; None if none are specified."""
@@ -194,6 +169,26 @@ class CaseExpectations:
             for layer in self._common
             for place, each in enumerate(layer.expect.sql)
         ]
+
+
+def _nearest(layers: Sequence[Layer], key: str) -> tuple[Path, Any] | None:
+    """Return the place and the value of the most specific expectation under a key of `Expect`."""
+    for layer in reversed(layers):
+        value = getattr(layer.expect, key)
+        if value is not None:
+            return (*layer.at, key), value
+    return None
+
+
+def _by_name(layers: Sequence[Layer], key: str) -> dict[str, tuple[Path, Any]]:
+    """Return the places and values of the expectations under a key that holds a mapping, the most specific for each
+    name.
+    """
+    return {
+        name: ((*layer.at, key, name), value)
+        for layer in layers
+        for name, value in getattr(layer.expect, key).items()
+    }
 
 
 def _place(values: Sequence[object], place: int) -> Path:

@@ -12,8 +12,8 @@ from typing import Any
 
 from twopc.names import VERSION_COLUMN
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.scenario.expect_meaning import sqlstate_of
 from twopc.sim.scenario.expectations import StepExpect
-from twopc.sim.scenario.meaning import sqlstate_of
 from twopc.sim.scenario.text import Number
 
 _NOTE_MAX = 80

@@ -9,7 +9,8 @@ from twopc.sim.scenario.expectations import Count
 from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Case
 
 
 def sessions(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:

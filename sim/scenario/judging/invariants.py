@@ -10,7 +10,8 @@ from twopc.sim.scenario.expectations import NOT_JUDGED
 from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Case
 
 #: Invariants whose expectation is a number, with the beginning of the message if no violation was found.
 _COUNTED = {"prepared_left": "nothing is prepared", "echoed": "nothing came back"}

@@ -15,8 +15,8 @@ from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import wanted_text
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
-from twopc.sim.scenario.text import listed
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.text import Path, listed
+from twopc.sim.scenario.values import Case
 
 
 def lapses(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:

@@ -11,13 +11,12 @@ from typing import Any
 
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.load import in_short, of
-from twopc.sim.scenario.judging import counts
+from twopc.sim.scenario.judging import counts, verdict
 from twopc.sim.scenario.judging.case_expectations import CaseExpectations
-from twopc.sim.scenario.judging.invariants import invariants, not_judged
+from twopc.sim.scenario.judging.invariants import invariants
 from twopc.sim.scenario.judging.lapses import stuck, without_faults
 from twopc.sim.scenario.judging.rows import tables
 from twopc.sim.scenario.judging.runs import Runs
-from twopc.sim.scenario.judging.twins import judge_twin, note
 from twopc.sim.scenario.judging.verdicts import FailedCheck, OrderVerdict
 from twopc.sim.scenario.values import Case
 
@@ -40,23 +39,8 @@ def judge_load(case: Case, records: Sequence[HistoryRecord]) -> OrderVerdict:
             *_replay(case, records),
         ]
     )
-    notes = (in_short(text), *_replayed(records)) if text else ()
-    failed: frozenset[str] = frozenset()
-    if case.twin is not None:
-        failures, failed = judge_twin(case, failures)
-        notes = notes if failures else (note(case, failed),)
-    if lacking := not_judged(case, expected, runs):
-        notes = (*notes, lacking)
-    playing = [record.t_us for record in records if record.session]
-    return OrderVerdict(
-        name=case.name,
-        group=case.group,
-        failures=tuple(failures),
-        elapsed_us=playing[-1] - playing[0] if playing else 0,
-        notes=notes,
-        twin=case.twin is not None,
-        failed=failed,
-    )
+    notes = [in_short(text), *_replayed(records)] if text else []
+    return verdict(case, expected, runs, failures, notes)
 
 
 def _not_too_many(failures: Sequence[FailedCheck]) -> list[FailedCheck]:

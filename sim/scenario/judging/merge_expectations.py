@@ -12,6 +12,7 @@ from twopc.sim.scenario.judging.compare import as_rows, counted, row_equal
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
 from twopc.sim.scenario.merge_parts import MergeConflictExpect
+from twopc.sim.scenario.text import Path
 
 #: Nouns for the fields of a session's report that are numbers; the other fields are Booleans.
 _COUNTED = {
@@ -57,16 +58,14 @@ def conflicts(expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
             (*path, place),
             every,
             f"{_expected_text(listed[place])} is missing",
-            _listed(left or every),
+            "; ".join(map(_text, left or every)) or "none",
         )
     if not missing:
         for each in left:
             yield _failure(path, every, f"{_text(each)} was not expected", _text(each))
 
 
-def _failure(
-    path: tuple[str | int, ...], every: Sequence[Mapping[str, Any]], message: str, got: str
-) -> FailedCheck:
+def _failure(path: Path, every: Sequence[Mapping[str, Any]], message: str, got: str) -> FailedCheck:
     actual = [_as_expected(each) for each in every] if isinstance(path[-1], str) else None
     return FailedCheck(
         path=path,
@@ -109,7 +108,3 @@ def _text(got: Mapping[str, Any]) -> str:
     won = f" won by {got['winner']}" if got["winner"] is not None else f" from {got['origin']}"
     lost = f", losing {row_text(got['loser'])}" if got["loser"] else ", losing a deletion"
     return f"{got['type']} of {got['table']} {row_text(got['key'])}{won}{lost}"
-
-
-def _listed(conflicts: Sequence[Mapping[str, Any]]) -> str:
-    return "; ".join(map(_text, conflicts)) or "none"

@@ -13,7 +13,8 @@ from twopc.sim.scenario.judging.case_expectations import CaseExpectations
 from twopc.sim.scenario.judging.compare import as_rows, only, unmatched
 from twopc.sim.scenario.judging.runs import Runs
 from twopc.sim.scenario.judging.verdicts import FailedCheck
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Case
 
 _Final = Mapping[tuple[str, str], HistoryRecord]  # by node and table
 
@@ -85,7 +86,7 @@ def _wrong(table: str, node: str, expected: NodeRows, final: _Final) -> tuple[st
     if record.rowcount != len(rows):
         return f" has {record.rowcount} rows, too many to compare", "", f"{record.rowcount} rows"
     if expected.same_as is not None:
-        ignored = _ignored(expected)
+        ignored = {VERSION_COLUMN if each == "version" else each for each in expected.ignore}
         other = list(final[expected.same_as, table].rows or ())
         if _without(rows, ignored) == _without(other, ignored):
             return None
@@ -101,11 +102,7 @@ def _wrong(table: str, node: str, expected: NodeRows, final: _Final) -> tuple[st
     return f": expected {want}, got {have}", want, have
 
 
-def _ignored(expected: NodeRows) -> frozenset[str]:
-    return frozenset(VERSION_COLUMN if each == "version" else each for each in expected.ignore)
-
-
-def _without(rows: Sequence[Mapping[str, Any]], ignored: frozenset[str]) -> list[dict[str, Any]]:
+def _without(rows: Sequence[Mapping[str, Any]], ignored: set[str]) -> list[dict[str, Any]]:
     return [{name: v for name, v in row.items() if name not in ignored} for row in rows]
 
 

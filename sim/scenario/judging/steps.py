@@ -23,18 +23,17 @@ from twopc.sim.scenario.judging.compare import (
 )
 from twopc.sim.scenario.judging.runs import WELL, Runs, StepRun
 from twopc.sim.scenario.judging.verdicts import FailedCheck
-from twopc.sim.scenario.model import OrderItem, sync_name
+from twopc.sim.scenario.model import sync_name
 from twopc.sim.scenario.steps import OF_AGENTS
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Case
 
 
 def steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
     """Yield the failures of the steps of a case."""
     judging = _Steps(case, expected, runs)
-    for place, item in enumerate(case.items):
-        ended = runs.of(item.step).ended if item.step is not None else None
-        if item.step is not None and ended is not None:
-            yield from judging.step(item.step, ended, place)
+    for name, ended, place in _ended(case, runs):
+        yield from judging.step(name, ended, place)
 
 
 def twin_steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
@@ -43,22 +42,26 @@ def twin_steps(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[F
     A sync that fails violates `converged`: it has kept the Subscriber from receiving the Publisher's rows.
     """
     judging = _Steps(case, expected, runs)
-    for place, item in enumerate(case.items):
-        ended = runs.of(item.step).ended if item.step is not None else None
-        if item.step is None or ended is None:
-            continue
-        if expected.step(item.step) is not None:
-            yield from judging.step(item.step, ended, place)
-        elif case.scenario.steps[item.step][1].action in OF_AGENTS:
-            text = expected.step(item.step, of_order=True)
+    for name, ended, place in _ended(case, runs):
+        if expected.step(name) is not None:
+            yield from judging.step(name, ended, place)
+        elif case.scenario.steps[name][1].action in OF_AGENTS:
+            text = expected.step(name, of_order=True)
             usual = text[1].final if text is not None else StepExpect(outcome="ok")
             if not matches(usual, ended):
                 yield FailedCheck(
                     path=expected.head,
-                    message=f"{item.step}: expected {wanted_text(usual)}, got {outcome_text(ended)}",
+                    message=f"{name}: expected {wanted_text(usual)}, got {outcome_text(ended)}",
                     kind=failure_kind(ended),
                     check="converged",
                 )
+
+
+def _ended(case: Case, runs: Runs) -> Iterator[tuple[str, HistoryRecord, int]]:
+    """Yield each step that was played to its end, with the record of its end and the place of its item."""
+    for place, item in enumerate(case.items):
+        if item.step is not None and (ended := runs.of(item.step).ended) is not None:
+            yield item.step, ended, place
 
 
 def syncs(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[FailedCheck]:
@@ -85,7 +88,8 @@ def waits(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
     answers = [record for record in runs.records if record.kind == "waited"]
     asked = [(place, item) for place, item in enumerate(case.items) if item.wait is not None]
     for (place, item), record in zip(asked, answers, strict=False):
-        if _checks_blocked(item) and not (record.data or {}).get("blocked"):
+        only_checks = not item.waits_for_end and not item.waits_for_notices
+        if only_checks and not (record.data or {}).get("blocked"):
             yield FailedCheck(
                 path=expected.item(place),
                 message=f"{item.waited} is not blocked at this point",
@@ -93,11 +97,6 @@ def waits(case: Case, expected: CaseExpectations, runs: Runs) -> Iterator[Failed
                 expected_text="blocked",
                 actual_text="not blocked",
             )
-
-
-def _checks_blocked(item: OrderItem) -> bool:
-    """Return whether an item only checks that its step is blocked, without waiting for an end or for notices."""
-    return not item.waits_for_end and not item.waits_for_notices
 
 
 class _Steps:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, FailedCheck
+from twopc.sim.scenario.judging.verdicts import FailedCheck, worst
+from twopc.sim.scenario.text import Path
 from twopc.sim.scenario.twins import Twin
-from twopc.sim.scenario.values import Case, Path
+from twopc.sim.scenario.values import Case
 
 
 def judge_twin(
@@ -24,7 +25,7 @@ def judge_twin(
         text = "; ".join(dict.fromkeys(_text(failure) for failure in others))
         as_it_must = case.twin.must_fail in failed
         also = f"it did, and also {text}" if as_it_must else f"instead {text}"
-        return [_failure(case.at, case.twin, also, _worst(others))], failed
+        return [_failure(case.at, case.twin, also, worst(others))], failed
     if not failed and not case.is_generated:
         return [_failure(case.at, case.twin, "nothing failed")], failed
     return [], failed
@@ -42,11 +43,6 @@ def _text(failure: FailedCheck) -> str:
     """Return a failure's message, together with its check unless the message already begins with the check."""
     named = failure.message.startswith(f"{failure.check}:")
     return failure.message if named else f"{failure.check} ({failure.message})"
-
-
-def _worst(failures: Sequence[FailedCheck]) -> str:
-    kinds = {failure.kind for failure in failures}
-    return next(kind for kind in FAILURE_KINDS if kind in kinds)
 
 
 def _failure(at: Path, twin: Twin, what: str, kind: str = "safety") -> FailedCheck:

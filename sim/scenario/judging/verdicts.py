@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from twopc.sim.scenario.values import Path
+from twopc.sim.scenario.text import Path
 
 #: Kinds of failures, the worst first.
 FAILURE_KINDS = ("safety", "liveness", "threshold", "unknown")
@@ -53,5 +54,10 @@ class OrderVerdict:
     @property
     def kind(self) -> str:
         """The worst kind of failure; empty if the case passed."""
-        kinds = {failure.kind for failure in self.failures}
-        return next((kind for kind in FAILURE_KINDS if kind in kinds), "")
+        return worst(self.failures)
+
+
+def worst(failures: Iterable[FailedCheck]) -> str:
+    """Return the worst kind of several failures; empty if there are none."""
+    kinds = {failure.kind for failure in failures}
+    return next((kind for kind in FAILURE_KINDS if kind in kinds), "")

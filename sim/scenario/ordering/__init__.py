@@ -8,7 +8,7 @@ from twopc.sim.scenario.model import Order, OrderItem, Scenario
 from twopc.sim.scenario.ordering.courses import GeneratedCourses, ListedCourse, RankedCourse
 from twopc.sim.scenario.values import CaseCounts, CaseLesson
 
-__all__ = ["Courses", "courses", "listed", "single"]
+__all__ = ["Courses", "RankedCourse", "courses"]
 
 
 class Courses(Protocol):
@@ -38,18 +38,6 @@ def courses(scenario: Scenario, order: Order, *, seed: int = 0, how: str = "") -
         how: for a generated order, replaces the file's choice: ``all`` (every order, without reduction or limit) or
             ``sample:N``.
     """
-    return listed(order) if order.generate is None else GeneratedCourses(scenario, order, seed, how)
-
-
-def listed(order: Order) -> Courses:
-    """Return the only course of an order that lists its steps."""
-    return ListedCourse(order.steps)
-
-
-def single(scenario: Scenario, order: Order, rank: int) -> Courses:
-    """Return one course of a generated order.
-
-    Raises:
-        IndexError: the order has fewer courses.
-    """
-    return RankedCourse(scenario, order, rank)
+    if order.generate is None:
+        return ListedCourse(order.steps)
+    return GeneratedCourses(scenario, order, seed, how)

@@ -41,7 +41,11 @@ class ListedCourse:
 
 
 class RankedCourse(ListedCourse):
-    """The course of a given rank of a generated order."""
+    """The course of a given rank of a generated order.
+
+    Raises:
+        IndexError: the order has fewer courses.
+    """
 
     def __init__(self, scenario: Scenario, order: Order, rank: int) -> None:
         assert order.generate is not None, "a listed order has one course only"

@@ -117,14 +117,14 @@ class _Converter:
         first = spec.sessions[0].mark
         _put(made, "about", self._about(), self._top)
         _put(made, "tags", _list([("imported", self._top)], self._top), self._top)
-        topology = Map(first, flow=True)
-        _put(topology, "publisher", PUBLISHER, first)
-        _put(topology, "subscribers", _list([], first), first)
-        _put(topology, "distribution", "none", first)
-        timeouts = Map(first, flow=True)
-        _put(timeouts, "step", STEP_LIMIT, first)
-        _put(timeouts, "lock", "0s", first)
-        _put(topology, "timeouts", timeouts, first)
+        timeouts = _flow(first, step=STEP_LIMIT, lock="0s")
+        topology = _flow(
+            first,
+            publisher=PUBLISHER,
+            subscribers=_list([], first),
+            distribution="none",
+            timeouts=timeouts,
+        )
         _put(made, "topology", topology, first)
         _put(made, "runner", "isolationtester", first)
         if spec.setup:
@@ -137,9 +137,7 @@ class _Converter:
         _put(made, "sessions", sessions, first)
         orders = self._orders()
         _put(made, "orders", orders, orders.mark)
-        expect = Map(self._top, flow=True)
-        _put(expect, "otherwise", "any", self._top)
-        _put(made, "expect", expect, self._top)
+        _put(made, "expect", _flow(self._top, otherwise="any"), self._top)
         return made
 
     def _about(self) -> str:
@@ -168,8 +166,7 @@ class _Converter:
         names = self._own_names[session.name]
         for name, own in zip(self._places[session.name].steps, names, strict=True):
             step = self._spec.steps[name][1]
-            script = Map(step.block.mark, flow=True)
-            _put(script, "script", step.block.text or _NOTHING, step.block.mark)
+            script = _flow(step.block.mark, script=step.block.text or _NOTHING)
             item = Map(step.mark)
             _put(item, own, script, step.mark, value_mark=step.block.mark)
             steps.append(item)
@@ -184,11 +181,9 @@ class _Converter:
     def _orders(self) -> Sequence:
         if not self._spec.permutations:
             mark = self._spec.sessions[0].mark
-            every, generate = Map(mark), Map(mark, flow=True)
-            _put(generate, "limit", "none", mark)
-            _put(generate, "reduce", "none", mark)
+            every = Map(mark)
             _put(every, "name", "every order", mark)
-            _put(every, "generate", generate, mark)
+            _put(every, "generate", _flow(mark, limit="none", reduce="none"), mark)
             return _list([(every, mark)], mark)
         return _list(
             [
@@ -288,9 +283,15 @@ class _Places:
 
 
 def _wait(text: str, mark: Mark) -> tuple[Map, Mark]:
+    return _flow(mark, wait=text), mark
+
+
+def _flow(mark: Mark, **values: Any) -> Map:
+    """Return a mapping in braces whose keys and values are all at `mark`."""
     made = Map(mark, flow=True)
-    _put(made, "wait", text, mark)
-    return made, mark
+    for key, value in values.items():
+        _put(made, key, value, mark)
+    return made
 
 
 def _put(made: Map, key: str, value: Any, mark: Mark, *, value_mark: Mark | None = None) -> None:

@@ -15,6 +15,7 @@ from twopc.errors import ScenarioError
 from twopc.sim.scenario.order_generation import Generate
 from twopc.sim.scenario.ordering.enumerate import Space
 from twopc.sim.scenario.spec.lexer import KEYWORDS
+from twopc.sim.scenario.text import Path
 
 if TYPE_CHECKING:
     from twopc.sim.scenario.check import LoadedScenario
@@ -56,7 +57,7 @@ class _Exporter:
             lines += [*self._session(name, session), ""]
         return "\n".join([*lines, *permutations]).rstrip() + "\n"
 
-    def _refuse(self, path: tuple[str | int, ...], message: str) -> None:
+    def _refuse(self, path: Path, message: str) -> None:
         mark = self._document.mark(path)
         where = f"{self._document.path}:{mark.line}:{mark.column}"
         excerpt = "\n".join(self._document.excerpt(mark))
@@ -84,9 +85,7 @@ class _Exporter:
         if ending:
             yield from self._block("teardown", ending, ("teardown",))
 
-    def _block(
-        self, begin: str, statements: list[str], path: tuple[str | int, ...]
-    ) -> Iterator[str]:
+    def _block(self, begin: str, statements: list[str], path: Path) -> Iterator[str]:
         """Yield the lines of a block of SQL; a single short statement takes one line."""
         if any("}" in each for each in statements):
             self._refuse(path, "a closing brace ends a spec's SQL, wherever it stands")
@@ -114,9 +113,7 @@ class _Exporter:
         for text in session.teardown:
             yield from self._block("teardown", [text], ("sessions", name, "teardown"))
 
-    def _statements(
-        self, session: str, name: str, step: Step, path: tuple[str | int, ...]
-    ) -> list[str]:
+    def _statements(self, session: str, name: str, step: Step, path: Path) -> list[str]:
         if step.action == "begin":
             return [f"begin isolation level {self._level(session)};"]
         if step.action in ("commit", "rollback"):
@@ -156,7 +153,7 @@ class _Exporter:
             ]
             yield "permutation " + " ".join(name for name in items if name)
 
-    def _item(self, item: OrderItem, path: tuple[str | int, ...]) -> str:
+    def _item(self, item: OrderItem, path: Path) -> str:
         if item.step is not None:
             step = self._scenario.steps[item.step][1]
             return "" if step.explain is not None else _name(item.step)
@@ -169,7 +166,7 @@ class _Exporter:
         self._refuse(path, f"'{text}' has no place in a permutation")
         return ""
 
-    def _generated(self, order: Order, path: tuple[str | int, ...]) -> Iterator[str]:
+    def _generated(self, order: Order, path: Path) -> Iterator[str]:
         generate = order.generate
         assert generate is not None, "only generated orders come here"
         chosen = generate.sessions or tuple(self._scenario.sessions)

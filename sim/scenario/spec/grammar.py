@@ -122,11 +122,13 @@ class _SpecParser:
             try:
                 if self._is("setup"):
                     self._in_time(sessions or teardowns, "setup", "the sessions and the teardown")
-                    setup += self._block("setup")
+                    setup.append(self._block("setup"))
                 elif self._is("teardown"):
                     self._in_time(sessions, "teardown", "the sessions")
-                    self._only_one(teardowns, "teardown")
-                    teardowns += self._block("teardown")
+                    if teardowns:
+                        message = "there is one 'teardown'; this is another"
+                        self._document.error(self._next.mark, message)
+                    teardowns.append(self._block("teardown"))
                 elif self._is("session"):
                     self._in_time(permutations, "session", "the permutations")
                     sessions.append(self._session())
@@ -188,40 +190,32 @@ class _SpecParser:
         if later:
             self._document.error(self._next.mark, f"'{word}' stands before {what}")
 
-    def _only_one(self, before: list[SpecBlock], word: str) -> None:
-        if before:
-            self._document.error(self._next.mark, f"there is one '{word}'; this is another")
-
     # -- parts -------------------------------------------------------------------------------------
 
-    def _block(self, word: str) -> list[SpecBlock]:
+    def _block(self, word: str) -> SpecBlock:
         self._advance()
         result = self._take("block", f"a block of SQL in braces after '{word}'")
-        return [SpecBlock(printed=result.text, mark=result.mark)]
+        return SpecBlock(printed=result.text, mark=result.mark)
 
     def _session(self) -> SpecSession:
         comments = self._advance().comments
         name = self._take("name", "a name for the session")
-        setup: list[SpecBlock] = []
+        setup = self._block("setup") if self._is("setup") else None
         steps: list[SpecStep] = []
-        teardown: list[SpecBlock] = []
-        if self._is("setup"):
-            setup = self._block("setup")
         while self._is("step"):
             try:
                 steps.append(self._step())
             except _MistakeError:
                 self._skip("step", "teardown")
-        if self._is("teardown"):
-            teardown = self._block("teardown")
+        teardown = self._block("teardown") if self._is("teardown") else None
         if not steps and not self._document.errors:
             raise self._unexpected(f"a step of session '{name.text}'")
         return SpecSession(
             name=name.text,
             mark=name.mark,
-            setup=setup[0] if setup else None,
+            setup=setup,
             steps=tuple(steps),
-            teardown=teardown[0] if teardown else None,
+            teardown=teardown,
             comments=comments,
         )
 

@@ -228,28 +228,29 @@ class _Tester:
 
     def _print_notices(self, session: str, until: int) -> None:
         """Print the notices that a session received up to the record `until`."""
-        left = []
-        for seq, message in self._messages.get(session, ()):
-            if seq > until or "text" not in message:
-                left.append((seq, message))
-                continue
+        for message in self._taken(session, "text", until):
             self._lines += f"{session}: {message['text']}".split("\n")
             self._notices[session] = self._notices.get(session, 0) + 1
             self._new_notice = True
-        self._messages[session] = left
 
     def _print_notifications(self, step: _LaunchedStep, now: int) -> None:
-        left = []
-        for seq, message in self._messages.get(step.session, ()):
-            if seq > now or "channel" not in message:
-                left.append((seq, message))
-                continue
+        for message in self._taken(step.session, "channel", now):
             sender = self._session_of.get(message["from"], message["from"])
             self._lines.append(
                 f'{step.session}: NOTIFY "{message["channel"]}" with payload "{message["payload"]}" '
                 f"from {sender}"
             )
-        self._messages[step.session] = left
+
+    def _taken(self, session: str, kind: str, until: int) -> list[Mapping[str, str]]:
+        """Remove and return the messages that have a key and that a session received up to the record `until`."""
+        taken, left = [], []
+        for seq, message in self._messages.get(session, ()):
+            if seq <= until and kind in message:
+                taken.append(message)
+            else:
+                left.append((seq, message))
+        self._messages[session] = left
+        return taken
 
 
 #: `do_field` of fe-print.c: digits and signs only, a digit at the end, no exponent at the beginning.
@@ -269,7 +270,8 @@ def _table(
 ) -> Iterator[str]:
     cells = [[value or "" for value in row] for row in rows]
     right = [
-        all(not row[at] or _is_numeric(row[at]) for row in cells) for at in range(len(columns))
+        all(not row[at] or _NUMERIC.fullmatch(row[at]) for row in cells)
+        for at in range(len(columns))
     ]
     widths = [max(_bytes(row[at]) for row in [columns, *cells]) for at in range(len(columns))]
 
@@ -285,10 +287,6 @@ def _table(
         yield from line(row).split("\n")
     yield f"({count} row{'' if count == 1 else 's'})"
     yield ""
-
-
-def _is_numeric(text: str) -> bool:
-    return _NUMERIC.fullmatch(text) is not None
 
 
 def _bytes(text: str) -> int:
