@@ -7,13 +7,14 @@ pure; `Observer` holds the connections.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import psycopg
 
 from twopc.names import BranchId, GlobalId
+from twopc.sim.sessions.interface import ClientSession
 from twopc.together import together
 from twopc.waits import WAITS_SQL, Edge, Graph, OpenTransaction, Party, build, session
 
@@ -224,32 +225,7 @@ class Observer:
             await connection.close()
 
 
-class ObservedSession(Protocol):
-    """The properties by which a session is found among the servers' backends."""
-
-    node: str
-
-    @property
-    def gid(self) -> str:
-        """The global transaction that is open or was last."""
-        ...
-
-    @property
-    def pids(self) -> Mapping[str, int]:
-        """PID of the session's backend at each of its nodes."""
-        ...
-
-    @property
-    def has_committed(self) -> bool:
-        """Whether the last transaction has committed and no other is open."""
-        ...
-
-    def syncing(self) -> Awaitable[Iterable[tuple[str, int]]]:
-        """Return node and PID of the agents at work for the session."""
-        ...
-
-
-async def clients_of(sessions: Mapping[str, ObservedSession]) -> list[ObservedClient]:
+async def clients_of(sessions: Mapping[str, ClientSession]) -> list[ObservedClient]:
     """Return the sessions as observed clients, one for each backend that works for a session."""
     results = [
         ObservedClient(name=name, node=node, pid=pid, gid=each.gid, is_over=each.has_committed)
