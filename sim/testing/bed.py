@@ -17,6 +17,7 @@ from twopc.errors import ConfigurationError
 from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.sim.checkers.atomic import atomic
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.sessions.local import result_of
 from twopc.sim.sessions.results import Rows
 from twopc.sim.sessions.servers import PublisherSession, SubscriberSession
 from twopc.sim.sessions.waits import LOOK_EVERY_S, ObservedClient, Observer
@@ -32,10 +33,6 @@ _FINISH_S = 1.0
 #: The same for branches that a resolver finishes.
 _RESOLVE_S = 30.0
 
-_KEY = """
-select a.attname from pg_index as i join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
-where i.indrelid = to_regclass(%s) and i.indisprimary order by array_position(i.indkey, a.attnum)
-"""
 _HAS_MARKERS = "select to_regclass('msrepl.branch_marker') is not null"
 _MARKERS = """
 select jsonb_build_object('gid', gid, 'participants', participants, 'fence', fence,
@@ -159,35 +156,14 @@ class Bed:
     async def rows(self, node: str, table: str) -> Rows:
         """Return a table's rows at a node by key, without their row versions."""
         self._known(node)
-        schema, dot, name = table.rpartition(".")
-        where = sql.Identifier(schema if dot else "public", name)
-        connection = await self.topology.admin(node)
-        keys = await self.topology.execute(node, _KEY, (where.as_string(connection),))
-        order = sql.SQL(", ").join([sql.Identifier(key) for (key,) in keys])
-        query = sql.SQL("select * from {} order by {}").format(
-            where, order if keys else sql.SQL("1")
-        )
-        async with connection.cursor() as cursor:
-            await cursor.execute(query)
-            names = [column.name for column in cursor.description or ()]
-            result = await cursor.fetchall()
-        rows = (dict(zip(names, row, strict=True)) for row in result)
-        return Rows(
-            ({k: v for k, v in row.items() if k != VERSION_COLUMN} for row in rows),
-            where=f"{table} at {node}",
-        )
+        return await bench_tables.rows_by_key(self.topology, node, table, hidden=VERSION_COLUMN)
 
     async def look(self, node: str, query: str, params: Any) -> Rows:
         """Return the rows of a query, run as the node's administrator."""
         self._known(node)
         connection = await self.topology.admin(node)
-        async with connection.cursor() as cursor:
-            await cursor.execute(query.encode(), params)
-            names = [column.name for column in cursor.description or ()]
-            result = await cursor.fetchall() if cursor.description else []
-        return Rows(
-            (dict(zip(names, row, strict=True)) for row in result), where=f"query at {node}"
-        )
+        result = await result_of(await connection.execute(query.encode(), params))
+        return Rows(result.rows, where=f"query at {node}")
 
     def dsn(self, node: str, application_name: str) -> str:
         """Return the application's connection string to a node."""
