@@ -32,16 +32,14 @@ from twopc.sim.explore.folder import (
 )
 from twopc.sim.explore.pool import Worker, WorkerError, Workers
 from twopc.sim.explore.requests import BYTES_MAX, RequestDecoder, RequestError
-from twopc.sim.explore.wire import (
+from twopc.sim.explore.wire.files import (
     CheckRequest,
-    ExportRequest,
     FileListing,
     LessonQuery,
-    OrdersRequest,
-    PlayRequest,
     Refusal,
     SaveRequest,
 )
+from twopc.sim.explore.wire.runs import ExportRequest, OrdersRequest, PlayRequest
 
 PAGE = Path(__file__).parent / "page"
 _SCHEMA = Path(__file__).parents[1] / "scenario" / "schema.json"

@@ -8,7 +8,7 @@ from typing import Any
 
 from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.explore.watch import MOMENTS_MAX
-from twopc.sim.explore.wire import PlayVariant, WireCard, WireRun
+from twopc.sim.explore.wire.runs import PlayVariant, WireCard, WireRun
 from twopc.sim.report.behaviour import stable
 from twopc.sim.report.sentences import listed
 

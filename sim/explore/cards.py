@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from twopc.sim.checkers import CHECKS, LAST_SYNC, defaults
 from twopc.sim.explore.watch import end_text
-from twopc.sim.explore.wire import WireAgent, WireCard, WireFailure, WireInvariant, WireItem
+from twopc.sim.explore.wire.files import WireItem
+from twopc.sim.explore.wire.runs import WireAgent, WireCard, WireFailure, WireInvariant
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.events import (
     AgentDelivery,

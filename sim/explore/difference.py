@@ -23,7 +23,7 @@ from twopc.sim.explore.aspects import (
     rows,
     steps,
 )
-from twopc.sim.explore.wire import PlayVariant, WireRun
+from twopc.sim.explore.wire.runs import PlayVariant, WireRun
 from twopc.sim.report.behaviour import stable
 from twopc.sim.report.sentences import listed
 

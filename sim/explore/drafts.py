@@ -14,7 +14,7 @@ from twopc.errors import ScenarioError
 from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.order_expectation import expectation
 from twopc.sim.explore.plays import OrderPlay, PlayChance, play
-from twopc.sim.explore.wire import PlayVariant
+from twopc.sim.explore.wire.runs import PlayVariant
 from twopc.sim.scenario import check
 from twopc.sim.scenario.accept import with_only
 from twopc.sim.scenario.expectations import ASKED_FOR, DEFAULTS

@@ -15,7 +15,7 @@ from twopc.sim.explore import cards
 from twopc.sim.explore.bases import bases
 from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.variants import chosen, every
-from twopc.sim.explore.wire import OrdersEvent, OrdersRequest, PlayVariant, WireBehaviour
+from twopc.sim.explore.wire.runs import OrdersEvent, OrdersRequest, PlayVariant, WireBehaviour
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History
 from twopc.sim.report.phrases import holder
@@ -91,7 +91,7 @@ def play_every(
     """Play all orders until the end, or until stopped. Return the last event.
 
     Args:
-        values: `twopc.sim.explore.wire.OrdersRequest`.
+        values: `twopc.sim.explore.wire.runs.OrdersRequest`.
         tell: called with the progress and with each behaviour.
 
     Raises:

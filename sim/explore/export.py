@@ -20,7 +20,7 @@ from twopc.sim.explore.drafts import ScenarioDraft
 from twopc.sim.explore.order_expectation import expectation
 from twopc.sim.explore.plays import OrderPlay, PlayChance, missed_expectations, play
 from twopc.sim.explore.variants import AS_IN_FILE, placed_names
-from twopc.sim.explore.wire import ExportedText, PlayVariant, WireFault
+from twopc.sim.explore.wire.runs import ExportedText, PlayVariant, WireFault
 from twopc.sim.model.values import BEGAN_S
 from twopc.sim.report.html import page
 from twopc.sim.scenario import check

@@ -13,7 +13,7 @@ from typing import Any
 
 from twopc.errors import TwopcError
 from twopc.sim.explore.folder import OpenFolder
-from twopc.sim.explore.wire import Refusal
+from twopc.sim.explore.wire.files import Refusal
 from twopc.together import together
 
 #: Time limit for a process to end by itself.

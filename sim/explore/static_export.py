@@ -1,6 +1,6 @@
 """``twopc explore --export DIR``: the page with every listed order of a folder, for a plain file server.
 
-The server's answers are stored beside the page as files: `twopc.sim.explore.wire.StaticIndex`. The same scenarios
+The server's answers are stored beside the page as files: `twopc.sim.explore.wire.files.StaticIndex`. The same scenarios
 give the same bytes.
 """
 
@@ -22,14 +22,8 @@ from twopc.sim.explore.folder import MissingError, OpenFolder
 from twopc.sim.explore.lessons.wire import answer_json, lessons_json
 from twopc.sim.explore.model_worker import ModelBench
 from twopc.sim.explore.plays import play
-from twopc.sim.explore.wire import (
-    FileContent,
-    PlayAnswer,
-    StaticFile,
-    StaticIndex,
-    StaticOrder,
-    WireRun,
-)
+from twopc.sim.explore.wire.files import FileContent, StaticFile, StaticIndex, StaticOrder
+from twopc.sim.explore.wire.runs import PlayAnswer, WireRun
 from twopc.sim.scenario.check import LoadedScenario
 
 PAGE = Path(__file__).parent / "page"

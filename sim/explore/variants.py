@@ -23,7 +23,8 @@ from twopc.sim.explore.bases import (
     new_name,
     of_steps,
 )
-from twopc.sim.explore.wire import OrdersRequest, PlayVariant, WireFault, WireItem, WireSwitch
+from twopc.sim.explore.wire.files import WireItem, WireSwitch
+from twopc.sim.explore.wire.runs import OrdersRequest, PlayVariant, WireFault
 from twopc.sim.faults.matrix import with_faults
 from twopc.sim.model.plants.protections import SUPPORTED
 from twopc.sim.scenario.check import LoadedScenario

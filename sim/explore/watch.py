@@ -15,7 +15,7 @@ import simpy
 
 from twopc.drivers.points import Points
 from twopc.sim.explore.session_states import SessionStates
-from twopc.sim.explore.wire import StateDelta, WireArrival, WireMessage, WireMoment
+from twopc.sim.explore.wire.runs import StateDelta, WireArrival, WireMessage, WireMoment
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import LOG
 from twopc.sim.model.values import Cause, Delay, Label
@@ -160,7 +160,7 @@ class Watch:
     """The observations of one order.
 
     Args:
-        look: returns the current state, by key; see `twopc.sim.explore.wire.WireRun.states`.
+        look: returns the current state, by key; see `twopc.sim.explore.wire.runs.WireRun.states`.
         now: returns the seconds since the order began.
         whose: returns the session for which the model is working; empty if for none.
         places: the names of the nodes and of the decision log, which receive messages.
