@@ -225,11 +225,10 @@ def outcome_text(fold: Fold, broken: Sequence[str]) -> str:
     for name, outcome in fold.outcomes.items():
         if outcome != "none":
             by.setdefault(outcome, []).append(name)
-    words = {"committed": "committed", "rolled back": "rolled back", "in doubt": "in doubt"}
     parts = []
     for outcome, names in by.items():
         verb = "" if outcome == "committed" else ("is " if len(names) == 1 else "are ")
-        parts.append(f"{listed(names)} {verb}{words.get(outcome, outcome)}")
+        parts.append(f"{listed(names)} {verb}{outcome}")
     text = "; ".join(parts) or "No transaction was ended"
     if broken:
         text += f"; {listed([*broken])} {'does' if len(broken) == 1 else 'do'} not hold"

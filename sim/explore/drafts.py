@@ -6,7 +6,7 @@ Expectations that the order does not meet are left out, each with a remark. Must
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,7 +64,7 @@ class ScenarioDraft:
         Raises:
             ScenarioError: the order fails without them too, or the text is no scenario.
         """
-        while failures := _failures(self._judged()):
+        while failures := self._judged().failures:
             one_each = {each.check: each for each in reversed(failures)}
             for failure in one_each.values():
                 if not self._give_up(failure):
@@ -86,7 +86,7 @@ class ScenarioDraft:
         if path[:1] == ("expect",):
             return self._left_out(str(path[1]), failure)
         if path[:1] == ("sessions",) and failure.actual is not None:
-            if path in self.values or failure not in _failures(self._judged(self.other)):
+            if path in self.values or failure not in self._judged(self.other).failures:
                 return False  # it depends on the clock or the seed
             self.values[path] = failure.actual
             self.remarks.append(f"Otherwise than in the file: {failure.message}.")
@@ -143,7 +143,7 @@ class ScenarioDraft:
             }
             self.more["twin"] = [{key: value for key, value in twin.items() if value}]
             try:
-                failures = _failures(self._judged_twin())
+                failures = self._judged_twin().failures
             except ScenarioError as error:
                 reasons.append(str(error))
                 continue
@@ -186,26 +186,28 @@ class ScenarioDraft:
             raise ScenarioError(
                 f"what would be written has over {BYTES_MAX} bytes, which no scenario has"
             )
-        verdicts = [*self._judged(), *(self._judged_twin() if "twin" in self.more else ())]
-        if failures := _failures(verdicts):
+        failures = [*self._judged().failures]
+        if "twin" in self.more:
+            failures += self._judged_twin().failures
+        if failures:
             raise ScenarioError(
                 f"what was written does not pass: {listed(each.message for each in failures)}"
             )
         return self.text
 
-    def _judged(self, chance: PlayChance | None = None) -> Iterator[OrderVerdict]:
+    def _judged(self, chance: PlayChance | None = None) -> OrderVerdict:
         done = self._play({}, chance)
         if done.verdict is None or done.run["possible"] is not True:
             raise ScenarioError("the order cannot be as it would be written")
-        yield done.verdict
+        return done.verdict
 
-    def _judged_twin(self) -> Iterator[OrderVerdict]:
+    def _judged_twin(self) -> OrderVerdict:
         done = self._play({f"{_PROTECTION}{name}": "off" for name in self.more["twin"][0]["protections"]})  # fmt: skip
         made = done.chosen.case
-        (twin,) = check.parse(self.text, self.document.path).scenario.twins
-        (listed_order,) = check.parse(self.text, self.document.path).scenario.orders
+        written = check.parse(self.text, self.document.path).scenario
+        (twin,), (listed_order,) = written.twins, written.orders
         case = dataclasses.replace(made, order=listed_order, twin=twin, at=("twin", 0), number=0)
-        yield judge(case, done.own)
+        return judge(case, done.own)
 
     def _play(self, switched: Mapping[str, str], chance: PlayChance | None = None) -> OrderPlay:
         try:
@@ -221,10 +223,6 @@ class ScenarioDraft:
             "switches": {**switched},
         }
         return play(loaded, variant, chance or PlayChance())
-
-
-def _failures(verdicts: Iterator[OrderVerdict] | Sequence[OrderVerdict]) -> list[FailedCheck]:
-    return [failure for verdict in verdicts for failure in verdict.failures]
 
 
 def _plain(value: Any) -> Any:

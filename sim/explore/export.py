@@ -31,7 +31,7 @@ from twopc.sim.scenario.matrix import path_of
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.text import listed
-from twopc.sim.scenario.values import Cell, Path
+from twopc.sim.scenario.values import Path
 
 _PROTECTION = "protection."
 #: Maximum length of a file's stem in characters: file names have at most 255 bytes.
@@ -160,7 +160,8 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
     others = {each: value for each, value in switched.items() if not each.startswith(_PROTECTION)}
     kept: PlayVariant = {**variant, "switches": others}
     loaded = _by_itself(loaded)
-    chances = (PlayChance(), _other_chance(loaded))
+    other = PlayChance(began_s=BEGAN_S + _LATER_S, seed=(loaded.scenario.seed or 0) + 1)
+    chances = (PlayChance(), other)
     done, second = (play(loaded, kept, each) for each in chances)
     if done.run["possible"] is not True:
         raise ScenarioError(
@@ -174,15 +175,16 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
         **_of_order(kept, made.order),
         "expect": expected.values,
     }
-    more = _faults(loaded, faults)
+    # they replace the matrix
+    of_cell: dict[Path, Any] = {(*path_of(key),): value for key, value in done.chosen.cell.values}
     draft = ScenarioDraft(
         document=loaded.document,
         order=order,
-        values={**_of_cell(done.chosen.cell), **dict(_changed(loaded, kept, made.scenario))},
-        more=more,
+        values={**of_cell, **dict(_changed(loaded, kept, made.scenario))},
+        more=_faults(loaded, faults),
         # expectations about deliveries cannot hold without agents
         without=["expect"] if switched.get("agents") == "off" else [],
-        other=chances[1],
+        other=other,
     )
     draft.settle()
     if off:
@@ -201,11 +203,6 @@ def _by_itself(loaded: LoadedScenario) -> LoadedScenario:
     return check.parse(f"# Made of {names}.\n{document_text(document)}", document.path)
 
 
-def _other_chance(loaded: LoadedScenario) -> PlayChance:
-    """Return another time on another day, and another seed."""
-    return PlayChance(began_s=BEGAN_S + _LATER_S, seed=(loaded.scenario.seed or 0) + 1)
-
-
 def _of_order(variant: PlayVariant, order: Order) -> dict[str, Any]:
     """Return the order's other keys: its isolation, or the switched one, and its faults."""
     result: dict[str, Any] = {}
@@ -218,11 +215,6 @@ def _of_order(variant: PlayVariant, order: Order) -> dict[str, Any]:
     if order.faults:
         result["faults"] = list(order.faults)
     return result
-
-
-def _of_cell(cell: Cell) -> dict[Path, Any]:
-    """Return the values of the cell, which replace the matrix."""
-    return {(*path_of(key),): value for key, value in cell.values}
 
 
 def _changed(

@@ -24,7 +24,7 @@ from twopc.sim.explore.bases import (
     of_steps,
 )
 from twopc.sim.explore.wire.files import WireItem, WireSwitch
-from twopc.sim.explore.wire.runs import OrdersRequest, PlayVariant, WireFault
+from twopc.sim.explore.wire.runs import PlayVariant, WireFault
 from twopc.sim.faults.matrix import with_faults
 from twopc.sim.model.plants.protections import SUPPORTED
 from twopc.sim.scenario.check import LoadedScenario
@@ -136,9 +136,7 @@ def _of_protections(scenario: Scenario) -> Iterator[WireSwitch]:
         yield {**switch, "of_twin": name in first}
 
 
-def _choice(
-    name: str, label: str, values: Sequence[str], value: str, about: str
-) -> WireSwitch:  # fmt: skip
+def _choice(name: str, label: str, values: Sequence[str], value: str, about: str) -> WireSwitch:
     return {
         "name": name, "label": label, "kind": "choice", "values": [*values], "value": value,
         "about": about, "of_twin": False,
@@ -146,10 +144,8 @@ def _choice(
 
 
 def _on_off(name: str, label: str, is_on: bool, about: str) -> WireSwitch:
-    return {
-        "name": name, "label": label, "kind": "on_off", "values": [_ON, _OFF],
-        "value": _ON if is_on else _OFF, "about": about, "of_twin": False,
-    }  # fmt: skip
+    switch = _choice(name, label, (_ON, _OFF), _ON if is_on else _OFF, about)
+    return {**switch, "kind": "on_off"}
 
 
 def _may_be_any_client(scenario: Scenario, name: str) -> bool:
@@ -189,7 +185,7 @@ def chosen(loaded: LoadedScenario, variant: PlayVariant) -> ChosenCase:
     )
 
 
-def every(loaded: LoadedScenario, generate: Generate, request: OrdersRequest) -> Case:
+def every(loaded: LoadedScenario, generate: Generate, request: Mapping[str, Any]) -> Case:
     """Return a case that stands for every order. Raises as `chosen`."""
     for name in generate.sessions:
         if name not in loaded.scenario.sessions:

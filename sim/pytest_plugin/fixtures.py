@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,10 +29,10 @@ def twopc_server(request: pytest.FixtureRequest) -> Iterator[Any]:
     pytest-postgresql or a container of testcontainers.
     """
     from twopc.errors import ServerError
-    from twopc.sim.testing.servers import started
+    from twopc.server.choice import choose
 
     try:
-        server = started(config.settings_of(request.config).pg)
+        server = choose(config.settings_of(request.config).pg)
     except ServerError as error:
         raise wrong(f"no PostgreSQL server: {error}") from None
     yield server
@@ -53,7 +54,7 @@ def twopc_bench(request: pytest.FixtureRequest, twopc_server: Any) -> Iterator[B
 
     bench = Bench(
         lambda: twopc_server,
-        worker=config.worker(),
+        worker=os.environ.get("PYTEST_XDIST_WORKER", "main"),
         timeout_s=config.timeout_s(request.config),
     )
     yield bench
@@ -80,8 +81,29 @@ def twopc_run(request: pytest.FixtureRequest, twopc_player: FilePlayer) -> FileO
     The file is searched for in the test's folder first. An order that does not meet its expectations fails the test
     at once; otherwise `history` and `verdicts` can be examined.
     """
+    from twopc.sim.pytest_plugin.collect import selection, shown
+    from twopc.sim.scenario.check import load
 
-    return play(request, twopc_player)
+    mark = request.node.get_closest_marker("twopc_scenario")
+    if mark is None:
+        raise wrong("twopc_run needs @pytest.mark.twopc_scenario('file.twopc.yaml')")
+    file, orders = _arguments(*mark.args, **mark.kwargs)
+    path = request.path.parent / file
+    try:
+        loaded = load(shown(path if path.exists() else Path(file)))
+        outcome = twopc_player.play(loaded, selection(request.config, orders))
+    except TwopcError as error:
+        raise wrong(str(error)) from None
+    if outcome.is_wrong:
+        raise wrong(outcome.text())
+    if outcome.skipped:
+        pytest.skip(outcome.skipped)
+    return outcome
+
+
+def _arguments(file: str, orders: str = "") -> tuple[str, str]:
+    """Return the arguments of the mark ``twopc_scenario``."""
+    return file, orders
 
 
 @pytest.fixture
@@ -95,7 +117,7 @@ def twopc_factory(
     made: list[tuple[TestTopology, TopologyRequest, Reset]] = []
 
     def make(**options: Any) -> TestTopology:
-        asked = options_of(request.node, options)
+        asked = options_of(request.node.iter_markers("twopc"), options)
         topology, needed = open_topology(request, twopc_bench, twopc_template, asked)
         made.append((topology, needed, asked.reset))
         return topology
@@ -109,7 +131,6 @@ def open_topology(
     request: pytest.FixtureRequest, bench: Bench, template: Any, asked: Any, *, group: str = ""
 ) -> tuple[TestTopology, TopologyRequest]:
     """Return a topology for the test, or the scope, of a request; requests of one `group` share databases."""
-    from twopc.errors import TwopcError
     from twopc.sim.testing.blocking_bench import TestTopology
 
     requested = asked.request(template, group, any_client=config.any_client(request.config))
@@ -208,34 +229,3 @@ def twopc_async(twopc_factory: Callable[..., TestTopology]) -> AsyncTestTopology
 def twopc_repetition(request: pytest.FixtureRequest) -> int:
     """Number of the test's repetition, with ``--twopc-repeat``."""
     return int(getattr(request, "param", 0))
-
-
-def play(request: pytest.FixtureRequest, player: FilePlayer) -> FileOutcome:
-    """Play the file of the test's mark; return the outcome.
-
-    Raises:
-        pytest.fail.Exception: an expectation is not met, or the file is invalid.
-    """
-    from twopc.sim.pytest_plugin.collect import selection, shown
-    from twopc.sim.scenario.check import load
-
-    mark = request.node.get_closest_marker("twopc_scenario")
-    if mark is None:
-        raise wrong("twopc_run needs @pytest.mark.twopc_scenario('file.twopc.yaml')")
-    file, orders = _arguments(*mark.args, **mark.kwargs)
-    path = request.path.parent / file
-    try:
-        loaded = load(shown(path if path.exists() else Path(file)))
-        outcome = player.play(loaded, selection(request.config, orders))
-    except TwopcError as error:
-        raise wrong(str(error)) from None
-    if outcome.is_wrong:
-        raise wrong(outcome.text())
-    if outcome.skipped:
-        pytest.skip(outcome.skipped)
-    return outcome
-
-
-def _arguments(file: str, orders: str = "") -> tuple[str, str]:
-    """Return the mark's arguments."""
-    return file, orders

@@ -13,15 +13,11 @@ import psycopg
 from psycopg import conninfo
 
 from twopc.errors import ServerError
-from twopc.log import get_logger
 from twopc.server import EmbeddedServer as EmbeddedServer
 from twopc.server import ExternalServer
-from twopc.server.choice import choose
 from twopc.sim.topology.leftovers import KEPT, sweep
 
-_log = get_logger(__name__)
-
-__all__ = ["KEPT", "AnyServer", "Server", "check", "server_of", "started", "sweep"]
+__all__ = ["KEPT", "AnyServer", "Server", "check", "server_of", "sweep"]
 
 AnyServer = EmbeddedServer | ExternalServer
 
@@ -46,15 +42,6 @@ class _HasUrl(Protocol):
     """An object with a connection URL, such as a container of testcontainers."""
 
     def get_connection_url(self) -> str: ...
-
-
-def started(choice: str) -> AnyServer:
-    """Return the server that a setting names: embedded, of a directory's programs, or at a URL.
-
-    Raises:
-        ServerError: there is no such server, or it cannot be started; the message says what helps.
-    """
-    return choose(choice)
 
 
 def server_of(given: Any) -> AnyServer:
