@@ -132,10 +132,8 @@ class Deeds:
             await self._leave(deed.node)
             await strikes.kill_backends(node, pids)
             await self._return_to(deed.node)
-        elif deed.verb == "terminate":
-            await strikes.terminate_backends(node, pids)
         else:
-            await strikes.cancel_backends(node, pids)
+            await strikes.signal_backends(node, deed.verb, pids)
         return ResumeOrder()
 
     async def _restart(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:

@@ -14,10 +14,10 @@ from contextlib import suppress
 import psycopg
 
 from twopc.drivers.points import Points
-from twopc.sim.faults.agenda import Agenda, SyncingSession
+from twopc.sim.faults.agenda import Agenda, SyncingSession, waits_of_faults
 from twopc.sim.faults.plans import Arrival, FaultPlan
 from twopc.sim.scenario.values import FaultStrike
-from twopc.sim.sessions.waits import Wait, Waits
+from twopc.sim.sessions.waits import Waits
 
 
 class AgentCrashedError(psycopg.OperationalError):
@@ -65,14 +65,9 @@ class MergeFaults:
 
     def with_paused(self, waits: Waits, sessions: Mapping[str, SyncingSession]) -> Waits:
         """Return the waits, including those of sessions for which a stopped agent works."""
-        stopped = {
-            name: Wait(
-                session=name, on="", node=each, lock=f"the agent of {each}, which is stopped"
-            )
-            for name, session in sessions.items()
-            for each in session.synced
-            if each in self._paused
-        }
+        stopped = waits_of_faults(
+            {}, sessions, subscribers=(), silent=(), stopped=(), resting=self._paused
+        )
         return dataclasses.replace(waits, waits={**stopped, **waits.waits})
 
     async def _strike(self, plan: FaultPlan, point: str) -> None:

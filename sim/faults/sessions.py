@@ -109,9 +109,6 @@ class RemoteSession(PostgresSession):
         finally:
             self._forget()
 
-    async def close(self) -> None:
-        await self.rollback()
-
     async def _call(self, verb: str, *arguments: Any) -> Any:
         if self._process is None:
             raise DeadError

@@ -127,3 +127,4 @@ class ClientSession:
 
     async def close(self) -> None:
         """Disconnect; an open transaction is rolled back."""
+        await self.rollback()

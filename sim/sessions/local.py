@@ -5,9 +5,8 @@ See `twopc.sim.sessions.interface.ClientSession` for the methods.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import pq, sql
@@ -25,6 +24,10 @@ from twopc.sim.sessions.interface import ONLY_SYNCS, ClientSession
 from twopc.sim.sessions.results import Result, Rows
 from twopc.sim.sessions.scripts import SessionMessage, message_of
 from twopc.sim.sessions.waits import Observer
+
+if TYPE_CHECKING:
+    from twopc.sim.merge import MergeTopology
+    from twopc.sim.topology import Topology
 
 #: The transaction ID in the form of xmin: 32 bits, without the epoch.
 _XID = b"select (pg_current_xact_id_if_assigned()::text::bigint % 4294967296)::text"
@@ -77,22 +80,18 @@ class OneNodeSession(ClientSession):
         return self._refusal(error, node=self.node, gid=self.gid)
 
 
-class LocalSession(OneNodeSession, ABC):
+class LocalSession(OneNodeSession):
     """Plain transactions at one node."""
 
+    _topology: Topology | MergeTopology
     _connection: psycopg.AsyncConnection[Any] | None = None
     _settles = "whether it is committed, its rows tell"
     """How the outcome of a transaction is determined whose connection was lost at COMMIT; part of a message."""
 
     @property
-    @abstractmethod
     def dsn(self) -> str:
-        """Connection string."""
-
-    @property
-    @abstractmethod
-    def lock_timeout_ms(self) -> int:
-        """How long statements wait for a lock."""
+        """Connection string of the application's role."""
+        return self._topology.node(self.node).app_dsn
 
     @property
     def application(self) -> str | None:
@@ -121,7 +120,7 @@ class LocalSession(OneNodeSession, ABC):
                 self._connection = await psycopg.AsyncConnection.connect(
                     self.dsn,
                     autocommit=True,
-                    options=f"-c lock_timeout={self.lock_timeout_ms}",
+                    options=f"-c lock_timeout={self._topology.wiring.lock_timeout_ms}",
                     application_name=self.application,
                 )
             except psycopg.Error as error:

@@ -14,13 +14,8 @@ from twopc.sim.sessions.interface import NOT_SUBSCRIBED, ClientSession, SyncErro
 from twopc.sim.sessions.local import LocalSession, Refusal
 from twopc.sim.sessions.waits import Observer
 
-Around = Callable[[str], AbstractAsyncContextManager[None]]
+Around = Callable[[str], AbstractAsyncContextManager[Any]]
 """Returns a context manager that is entered for each session of the Merge Agent, given its Subscriber."""
-
-
-def unwatched(_: str) -> AbstractAsyncContextManager[None]:
-    """Return a context manager without effect."""
-    return nullcontext()
 
 
 async def merge_sessions(
@@ -52,6 +47,8 @@ async def merge_sessions(
 class MergeLocalSession(LocalSession):
     """A session of an application at one node, in the application's role."""
 
+    _topology: MergeTopology
+
     def __init__(
         self,
         topology: MergeTopology,
@@ -59,7 +56,7 @@ class MergeLocalSession(LocalSession):
         observer: Observer,
         *,
         refusal: Refusal | None = None,
-        around: Around = unwatched,
+        around: Around = nullcontext,
     ) -> None:
         """`around` returns the context of each session of the Merge Agent; see the base class for the other
         arguments.
@@ -67,14 +64,6 @@ class MergeLocalSession(LocalSession):
         super().__init__(node, observer, refusal=refusal)
         self._topology = topology
         self._around = around
-
-    @property
-    def dsn(self) -> str:
-        return self._topology.node(self.node).app_dsn
-
-    @property
-    def lock_timeout_ms(self) -> int:
-        return self._topology.wiring.lock_timeout_ms
 
     async def syncing(self) -> list[tuple[str, int]]:
         """Return node and PID of both ends of each merge session at work for this session."""

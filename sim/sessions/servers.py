@@ -122,13 +122,7 @@ def _state_of(error: BaseException | None) -> str:
 class PublisherSession(LocalSession, PostgresSession):
     """Plain transactions at the Publisher."""
 
-    @property
-    def dsn(self) -> str:
-        return self._topology.nodes[self.node].app_dsn
-
-    @property
-    def lock_timeout_ms(self) -> int:
-        return self._topology.wiring.lock_timeout_ms
+    _topology: Topology
 
     @property
     def application(self) -> str | None:
@@ -200,9 +194,6 @@ class SubscriberSession(PostgresSession):
 
     def _leave(self) -> None:
         self._transaction, self.pid, self._open = None, 0, False
-
-    async def close(self) -> None:
-        await self.rollback()
 
 
 def transaction_at(

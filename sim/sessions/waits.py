@@ -190,21 +190,20 @@ class Observer:
 
     async def transactions(self) -> list[OpenTransaction]:
         """Return every session with an open transaction."""
-        connections = await self._connected()
-        looked = await together(
-            *(self._sessions(node, connection) for node, connection in connections.items())
-        )
-        return [one for result, _ in looked for one in result]
+        return [one for result, _ in await self._looks() for one in result]
 
     async def look(self, clients: Iterable[ObservedClient] = ()) -> Waits:
         """Return the current waits; all nodes are observed as simultaneously as possible."""
-        connections = await self._connected()
-        looked = await together(
-            *(self._sessions(node, connection) for node, connection in connections.items())
-        )
+        looked = await self._looks()
         sessions = [one for results, _ in looked for one in results]
         clocks = {one.node: now_s for result, now_s in looked for one in result}
         return read_waits(sessions, clients, clocks)
+
+    async def _looks(self) -> list[tuple[list[OpenTransaction], float]]:
+        connections = await self._connected()
+        return await together(
+            *(self._sessions(node, connection) for node, connection in connections.items())
+        )
 
     async def _sessions(
         self, node: str, connection: psycopg.AsyncConnection[Any]
