@@ -96,7 +96,7 @@ class LiveStatement:
 
 
 class LiveSession:
-    """One client of one node. A statement begins a transaction if none is open.
+    """One client of one node, added to its surroundings. A statement begins a transaction if none is open.
 
     Args:
         session: the session that runs the statements.
@@ -133,6 +133,7 @@ class LiveSession:
         self._inbox: asyncio.Queue[tuple[LiveStatement, Work] | None] = asyncio.Queue()
         self._worker = asyncio.create_task(self._work(), name=f"session {name}")
         surroundings.recorder.session(name, self.node)
+        surroundings.sessions[name] = self
 
     async def disconnect(self) -> None:
         """Close the connection; the next statement opens another.

@@ -162,9 +162,7 @@ class MergeBed:
         session = MergeLocalSession(
             self.topology, node, surroundings.observer, refusal=refused_as_psycopg
         )
-        made = LiveSession(surroundings, name, session, isolation, is_coordinated=False)
-        surroundings.sessions[name] = made
-        return made
+        return LiveSession(surroundings, name, session, isolation, is_coordinated=False)
 
     async def execute(self, node: str, query: Any, params: Any = None) -> Rows:
         """Run a statement of the application at a node, committed at once; return its rows."""
