@@ -134,7 +134,7 @@ class ScenarioDraft:
             self._no_twin(f"{without} nothing is broken that holds with it")
             return
         reasons = []
-        ended = expectation(done, second).values
+        ended, _ = expectation(done, second)
         for must_fail in sorted(broken, key=lambda each: each != "no_lost_update"):
             twin = {
                 "protections": dict.fromkeys(off, "off"),

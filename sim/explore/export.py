@@ -168,12 +168,12 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
             f"this order cannot be, so no file can ask for it: {done.run['possible']['reason']}"
         )
     made = done.chosen.case
-    expected = expectation(done, second)
+    expected, left_out = expectation(done, second)
     order: dict[str, Any] = {
         "name": made.order.name if name == done.chosen.listed else name,  # without its cell
         "steps": [as_item(item) for item in made.items],
         **_of_order(kept, made.order),
-        "expect": expected.values,
+        "expect": expected,
     }
     # they replace the matrix
     of_cell: dict[Path, Any] = {(*path_of(key),): value for key, value in done.chosen.cell.values}
@@ -190,7 +190,7 @@ def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[
     if off:
         draft.add_twin(off, *(play(loaded, variant, each) for each in chances))
     text = draft.checked()
-    remarks = [" ".join(each.split()) for each in (*expected.left_out, *draft.remarks)]
+    remarks = [" ".join(each.split()) for each in (*left_out, *draft.remarks)]
     return "".join(f"# {each}\n" for each in remarks) + text, remarks
 
 

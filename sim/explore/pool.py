@@ -41,10 +41,6 @@ class _PendingAnswer:
     parts: asyncio.Queue[tuple[str, bytes]]
     is_stopped: bool = False
 
-    def refuse(self, refusal: Refusal) -> None:
-        """Answer that the job was not done."""
-        self.parts.put_nowait(("error", json.dumps(refusal).encode()))
-
 
 class Worker:
     """One process, which does one job at a time.
@@ -189,7 +185,7 @@ class Worker:
                 }
             else:
                 continue
-            asked.refuse(refusal)
+            asked.parts.put_nowait(("error", json.dumps(refusal).encode()))
             del self._asked[asked.number]
 
 
