@@ -79,7 +79,6 @@ class MergeMachine(RuleBasedStateMachine):
         return sql.Identifier(schema or "public", table)
 
     def _keys(self, node: str) -> list[int]:
-        """Return the keys of a node's rows."""
         query = sql.SQL("select {0} as key from {1} order by 1").format(
             sql.Identifier(self.key), self._where
         )

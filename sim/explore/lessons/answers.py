@@ -251,7 +251,6 @@ def _outcome(
 
 
 def _is_asked(choice: LessonChoice, failure: FailedCheck) -> bool:
-    """Return whether a failed check concerns the choice."""
     if choice.fails:
         return failure.check in CHECKS if choice.fails == NOTHING else failure.check == choice.fails
     return failure.check in set(_checks(choice.expect))
@@ -302,7 +301,6 @@ def _of_value(
     value: LessonValue,
     records: Sequence[HistoryRecord],
 ) -> LessonAnswer:
-    """Return the answer to a question that asks for a value."""
     fold = Fold(records)
     if value.step:
         rows = [
