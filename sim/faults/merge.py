@@ -14,9 +14,10 @@ from contextlib import suppress
 import psycopg
 
 from twopc.drivers.points import Points
-from twopc.sim.faults.agenda import Agenda, SyncingSession, waits_of_faults
+from twopc.sim.faults.agenda import Agenda, waits_of_faults
 from twopc.sim.faults.plans import Arrival, FaultPlan
 from twopc.sim.scenario.values import FaultStrike
+from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.waits import Waits
 
 
@@ -63,7 +64,7 @@ class MergeFaults:
         for plan in self._agenda.broken(for_good=True):
             self._resume(plan.id)
 
-    def with_paused(self, waits: Waits, sessions: Mapping[str, SyncingSession]) -> Waits:
+    def with_paused(self, waits: Waits, sessions: Mapping[str, ClientSession]) -> Waits:
         """Return the waits, including those of sessions for which a stopped agent works."""
         stopped = waits_of_faults(
             {}, sessions, subscribers=(), silent=(), stopped=(), resting=self._paused

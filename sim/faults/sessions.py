@@ -36,14 +36,12 @@ class RemoteSession(PostgresSession):
         **options: Any,
     ) -> None:
         super().__init__(*place, name=name, **options)
-        self.nodes: tuple[str, ...] = (self.node, *also)
+        self.nodes = (self.node, *also)
         self.begun: Mapping[str, int] = {}
         """PID at each node at the beginning of the last transaction."""
         self._living = living
         self._process: RemoteProcess | None = None
         """The coordinator's process with the open transaction."""
-        self.asks = ""
-        """Request that is not answered yet; empty: none."""
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -135,12 +133,6 @@ class StruckAnyClientSession(AnyClientSession):
 
     is_stopped = False
     """False, since there is no coordinator."""
-
-    def __init__(self, *place: Any, **options: Any) -> None:
-        super().__init__(*place, **options)
-        self.nodes: tuple[str, ...] = (self.node,)
-        self.asks = ""
-        """Request that is not answered yet; empty: none."""
 
     @property
     def begun(self) -> Mapping[str, int]:

@@ -39,6 +39,8 @@ class ClientSession:
 
     def __init__(self, node: str) -> None:
         self.node = node
+        self.nodes: tuple[str, ...] = (node,)
+        """Nodes at which the transactions have branches."""
         self.at = ""
         """Subscriber at which the next statement is run, if the transactions span several."""
         self.pid = 0
@@ -46,6 +48,8 @@ class ClientSession:
         self._committed = False
         self.synced: tuple[str, ...] = ()
         """Subscribers whose agents are working for this session."""
+        self.asks = ""
+        """Request in progress, for sessions that faults strike: ``commit`` or another; empty: none."""
 
     @property
     def gid(self) -> str:

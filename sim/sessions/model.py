@@ -61,8 +61,6 @@ class VirtualSession(ClientSession):
         self._model = place.model
         self._blame = place.blame
         self.name = name
-        self.asks = ""
-        """Operation in progress: ``commit`` or another; empty: none."""
         self.work: simpy.Process | None = None
         """Process of the model that performs the operation."""
         self.changing = 0

@@ -141,11 +141,11 @@ class SubscriberSession(PostgresSession):
 
     def __init__(self, *place: Any, also: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*place, **options)
-        self._also = also
+        self.nodes = (self.node, *also)
 
     @property
     def pids(self) -> Mapping[str, int]:
-        if self._transaction is None or not self._also:
+        if self._transaction is None or len(self.nodes) == 1:
             return super().pids
         return {part.subscriber: part.pid for part in self._transaction.parts}
 
@@ -153,7 +153,7 @@ class SubscriberSession(PostgresSession):
         topology = self._topology
         made = transaction_at(
             await topology.coordinator(),
-            (self.node, *self._also),
+            self.nodes,
             isolation=level,
             shipping=topology.shipping,
             commit=topology.commit,
