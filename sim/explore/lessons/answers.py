@@ -69,8 +69,8 @@ class LessonAnswer:
         return next((at for at, each in enumerate(self.choices) if each.holds), None)
 
 
-def answer(lesson: Lesson, question: LessonQuestion, *, on: str = "model") -> LessonAnswer:
-    """Play the question's order, on the model or on PostgreSQL, and read the answer from the run.
+def answer(lesson: Lesson, question: LessonQuestion) -> LessonAnswer:
+    """Play the question's order on the model, and read the answer from the run.
 
     Must not be called on a running event loop.
 
@@ -79,10 +79,10 @@ def answer(lesson: Lesson, question: LessonQuestion, *, on: str = "model") -> Le
     """
 
     async def work() -> LessonAnswer:
-        async with theatre(on, TheatreOptions()) as stages:
+        async with theatre("model", TheatreOptions()) as stages:
             return await answered(lesson, question, stages)
 
-    return played(on, work())
+    return played("model", work())
 
 
 async def answered(lesson: Lesson, question: LessonQuestion, stages: Theatre) -> LessonAnswer:
