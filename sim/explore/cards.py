@@ -43,7 +43,8 @@ from twopc.sim.scenario.values import Case
 State = Literal["ok", "waited", "refused", "failed", "skipped", "waiting", "not_played"]
 #: Invariants that are checked only without a protection, or if the file asks for them.
 _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
-_OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
+#: Invariants of what agents deliver.
+OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
 _ENDED: Mapping[type[StepEnd], State] = {
     StepSuccess: "ok",
     AuthorNote: "ok",
@@ -181,7 +182,7 @@ def invariants(case: Case, fold: Fold) -> list[WireInvariant]:
         _, requested = expected.invariant(name)
         if name in _ASKED_FOR and not (requested or case.off or _asked_by_twins(case, name)):
             continue
-        if requested is False or (name in _OF_DISTRIBUTION and not case.scenario.distributes):
+        if requested is False or (name in OF_DISTRIBUTION and not case.scenario.distributes):
             continue
         if name == "converged" and expected.diverged() is not None:
             continue

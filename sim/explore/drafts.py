@@ -14,6 +14,7 @@ from twopc.errors import ScenarioError
 from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.order_expectation import expectation
 from twopc.sim.explore.plays import OrderPlay, PlayChance, play
+from twopc.sim.explore.variants import PROTECTION
 from twopc.sim.explore.wire.runs import PlayVariant
 from twopc.sim.scenario import check
 from twopc.sim.scenario.accept import with_only
@@ -24,7 +25,6 @@ from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.text import Document, Number, listed
 from twopc.sim.scenario.values import Path
 
-_PROTECTION = "protection."
 #: Checks with settings of their own, which `false` cannot disable.
 _WITH_SETTINGS = ("sum", "sql", "commands", "diverged")
 #: Checks that `false` disables.
@@ -202,7 +202,7 @@ class ScenarioDraft:
         return done.verdict
 
     def _judged_twin(self) -> OrderVerdict:
-        done = self._play({f"{_PROTECTION}{name}": "off" for name in self.more["twin"][0]["protections"]})  # fmt: skip
+        done = self._play({f"{PROTECTION}{name}": "off" for name in self.more["twin"][0]["protections"]})  # fmt: skip
         made = done.chosen.case
         written = check.parse(self.text, self.document.path).scenario
         (twin,), (listed_order,) = written.twins, written.orders

@@ -19,7 +19,7 @@ from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.drafts import ScenarioDraft
 from twopc.sim.explore.order_expectation import expectation
 from twopc.sim.explore.plays import OrderPlay, PlayChance, missed_expectations, play
-from twopc.sim.explore.variants import AS_IN_FILE, placed_names
+from twopc.sim.explore.variants import AS_IN_FILE, PROTECTION, placed_names
 from twopc.sim.explore.wire.runs import ExportedText, PlayVariant, WireFault
 from twopc.sim.model.values import BEGAN_S
 from twopc.sim.report.html import page
@@ -33,7 +33,6 @@ from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.text import listed
 from twopc.sim.scenario.values import Path
 
-_PROTECTION = "protection."
 #: Maximum length of a file's stem in characters: file names have at most 255 bytes.
 _STEM_MAX = 60
 #: Time offset of a second play, which shows what depends on the clock: days, and no whole hours.
@@ -156,8 +155,8 @@ def _test(loaded: LoadedScenario, text: str, remarks: Sequence[str]) -> Exported
 
 def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[str, list[str]]:
     switched, faults = variant.get("switches") or {}, variant.get("faults") or []
-    off = [each.removeprefix(_PROTECTION) for each, value in switched.items() if each.startswith(_PROTECTION) and value == "off"]  # fmt: skip
-    others = {each: value for each, value in switched.items() if not each.startswith(_PROTECTION)}
+    off = [each.removeprefix(PROTECTION) for each, value in switched.items() if each.startswith(PROTECTION) and value == "off"]  # fmt: skip
+    others = {each: value for each, value in switched.items() if not each.startswith(PROTECTION)}
     kept: PlayVariant = {**variant, "switches": others}
     loaded = _by_itself(loaded)
     other = PlayChance(began_s=BEGAN_S + _LATER_S, seed=(loaded.scenario.seed or 0) + 1)

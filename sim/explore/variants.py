@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from twopc.merge.protections import MergeProtection
+from twopc.protocol.variants import VARIANTS
 from twopc.sim.explore.bases import (
     BY_HAND,
     OrderBase,
@@ -23,6 +24,7 @@ from twopc.sim.explore.bases import (
     new_name,
     of_steps,
 )
+from twopc.sim.explore.cards import OF_DISTRIBUTION
 from twopc.sim.explore.wire.files import WireItem, WireSwitch
 from twopc.sim.explore.wire.runs import PlayVariant, WireFault
 from twopc.sim.faults.matrix import with_faults
@@ -42,12 +44,10 @@ from twopc.sim.scenario.values import Case, Cell
 
 #: Name of the order that stands for all.
 EVERY = "every order of the steps"
-_PROTECTION = "protection."
+#: Beginning of the name of a switch for a protection.
+PROTECTION = "protection."
 _ON, _OFF = "on", "off"
 _LEVELS = ("read committed", "repeatable read", "serializable")
-_COMMITS = ("presumed_abort", "presumed_commit", "presumed_nothing", "last_agent")
-#: Expectations about deliveries.
-_OF_DELIVERIES = ("converged", "echoed", "each_change_applied_once")
 #: Value of a choice whose actual values differ between orders or nodes.
 AS_IN_FILE = "as in the file"
 
@@ -99,7 +99,7 @@ def _of_protocol(scenario: Scenario) -> Iterator[WireSwitch]:
     if scenario.merges:
         return
     yield _choice(
-        "commit", "Commit protocol", _COMMITS, topology.commit,
+        "commit", "Commit protocol", [*VARIANTS], topology.commit,
         "which outcome is assumed where the decision log says nothing, and who decides",
     )  # fmt: skip
     yield _choice(
@@ -132,7 +132,7 @@ def _of_protections(scenario: Scenario) -> Iterator[WireSwitch]:
         label = str(name).replace("_", " ")
         meaning = PROTECTIONS[name]
         about = f"{meaning.ensures}. Without it: {meaning.without}."
-        switch = _on_off(f"{_PROTECTION}{name}", label, True, f"{about[:1].upper()}{about[1:]}")
+        switch = _on_off(f"{PROTECTION}{name}", label, True, f"{about[:1].upper()}{about[1:]}")
         yield {**switch, "of_twin": name in first}
 
 
@@ -215,9 +215,7 @@ def _case(
     if changed or faults:  # the file's expectations apply to the unchanged order only
         made = made.model_copy(update={"expect": Expect()})
     orders = (*scenario.orders[:place], made, *scenario.orders[place + 1 :])
-    off = {
-        name.removeprefix(_PROTECTION): "off" for name in changed if name.startswith(_PROTECTION)
-    }
+    off = {name.removeprefix(PROTECTION): "off" for name in changed if name.startswith(PROTECTION)}
     is_listed = base.place is not None and loaded.scenario.orders[base.place].generate is None
     case = Case(
         name=base.name,
@@ -280,7 +278,7 @@ def _switched(loaded: LoadedScenario, scenario: Scenario, changed: Mapping[str, 
             topology[name] = value
         elif name == "agents":
             topology["distribution"] = "on request" if value == _ON else "none"
-            expect = dict.fromkeys(_OF_DELIVERIES)
+            expect = dict.fromkeys(OF_DISTRIBUTION)
             update["expect"] = scenario.expect.model_copy(update=expect)
         elif name == "any_client":
             way = "any client" if value == _ON else "coordinated"

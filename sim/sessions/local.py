@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from twopc.sim.merge import MergeTopology
     from twopc.sim.topology import Topology
 
+LEVELS = ("read committed", "repeatable read", "serializable")
 #: The transaction ID in the form of xmin: 32 bits, without the epoch.
 _XID = b"select (pg_current_xact_id_if_assigned()::text::bigint % 4294967296)::text"
 #: Converts a server's error into an exception, given the node and the global transaction.
@@ -218,6 +219,6 @@ async def result_of(cursor: Any) -> Result:
 
 
 def _level(level: str) -> sql.Composable:
-    if level not in ("read committed", "repeatable read", "serializable"):
+    if level not in LEVELS:
         raise ConfigurationError(f"isolation level {level!r} is not known")
     return sql.SQL(level)

@@ -21,7 +21,7 @@ from twopc.errors import (
 )
 from twopc.sim.report.phrases import shorten
 from twopc.sim.scenario import sqltext
-from twopc.sim.sessions.local import OneNodeSession, refused
+from twopc.sim.sessions.local import LEVELS, OneNodeSession, refused
 from twopc.sim.sessions.results import Result, returned
 from twopc.sim.sessions.waits import ObservedClient, Wait
 from twopc.sim.testing.recording import failed
@@ -29,7 +29,6 @@ from twopc.sim.testing.surroundings import NotEndedError, Surroundings
 
 Work = Callable[[], Awaitable[Any]]
 
-LEVELS = ("read committed", "repeatable read", "serializable")
 #: SQLSTATEs that are reported as the same refusal at the Publisher as at a Subscriber.
 _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
 #: When a running statement is first observed for waits, and the maximum interval afterwards.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from twopc.sim.scenario.ordering.enumerate import Space
-from twopc.sim.testing.live import LEVELS
+from twopc.sim.sessions.local import LEVELS
 from twopc.sim.testing.orders import pair
 
 
