@@ -16,15 +16,15 @@ from functools import partial
 from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ConfigurationError
 from twopc.sim.faults import strikes
-from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, waits_of_faults
+from twopc.sim.faults.agenda import session_of_gid, session_of_process, waits_of_faults
 from twopc.sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
 from twopc.sim.faults.call_server import ARM, CoordinatorSetup, HaltNotice, ResumeOrder, serve
 from twopc.sim.faults.capabilities import AGENTS, ANSWERS, COORDINATOR, COPIES, GATED
-from twopc.sim.faults.deeds import Deeds, Mend
+from twopc.sim.faults.deeds import Deeds
 from twopc.sim.faults.gates import FaultGate, GateWait
 from twopc.sim.faults.plans import Arrival, FaultPlan, NoEffectError
 from twopc.sim.faults.remote import RemoteProcess
-from twopc.sim.faults.ways import REQUESTS, Ways, gid_in
+from twopc.sim.faults.ways import REQUESTS, gid_in
 from twopc.sim.faults.wires import Fate
 from twopc.sim.scenario.values import FaultStrike
 from twopc.sim.sessions.servers import PostgresSession
@@ -55,9 +55,7 @@ class Performer(Deeds):
         off: frozenset[str] = frozenset(),
         settled: list[SettledBranch] | None = None,
     ) -> None:
-        agenda: Agenda[Mend] = Agenda(plans)
-        ways = Ways(topology, plans)
-        super().__init__(topology, observer, agenda, ways, self._start_another, self._living_agent)
+        super().__init__(topology, observer, plans)
         self._step_ms = step_ms
         self._off = off
         self._settled = settled
@@ -144,7 +142,6 @@ class Performer(Deeds):
             await self._start()
 
     async def _living_agent(self, subscriber: str) -> RemoteProcess:
-        """Return a Subscriber's agent; start it if there is none, or if it has died."""
         process = self.agents.get(subscriber)
         if process is not None and process.is_alive:
             return process
