@@ -68,7 +68,6 @@ class RemoteSession(PostgresSession):
         try:
             self.gid, self.begun = await self._call("begin", self.nodes, level, role)
         except DeadError:
-            self._forget()
             raise self._lost() from None
         self.pid = self.begun[self.node]
         self._open, self._committed = True, False
@@ -78,14 +77,12 @@ class RemoteSession(PostgresSession):
         try:
             result = await self._call("send", self.at or self.node, text, params)
         except DeadError:
-            self._forget()
             raise self._lost() from None
         assert isinstance(result, Result)
         return result
 
     async def commit(self) -> None:
         if not self.is_pending:
-            self._forget()
             raise self._lost()
         try:
             await self._call("commit")
@@ -122,6 +119,8 @@ class RemoteSession(PostgresSession):
         self._process, self.pid, self._open = None, 0, False
 
     def _lost(self) -> RejectedError:
+        """Forget the transaction, and return the error for its loss."""
+        self._forget()
         return RejectedError(
             "the coordinator has died, and with it what was not prepared",
             gid=self.gid, node=self.node, sqlstate="08006",
