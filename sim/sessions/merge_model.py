@@ -11,6 +11,7 @@ from twopc.errors import RejectedError
 from twopc.sim.model.clients import PublisherClient
 from twopc.sim.model.merge.merge_nodes import ModelMerging
 from twopc.sim.model.values import SqlError
+from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge import Around, merge_sessions
 from twopc.sim.sessions.model import CoordinatedSession, SessionPlace
 
@@ -60,3 +61,7 @@ class MergeVirtualSession(CoordinatedSession):
                 node=self.node,
                 sqlstate=error.sqlstate,
             ) from error
+
+    # subscriptions last as long as the order
+    subscribe = ClientSession.subscribe
+    unsubscribe = ClientSession.unsubscribe
