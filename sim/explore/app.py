@@ -31,28 +31,19 @@ from twopc.sim.explore.folder import (
     checked_name,
 )
 from twopc.sim.explore.pool import Worker, WorkerError, Workers
-from twopc.sim.explore.requests import BYTES_MAX, RequestDecoder, RequestError
-from twopc.sim.explore.wire import (
+from twopc.sim.explore.requests import RequestError, body_of, query_of
+from twopc.sim.explore.wire.files import (
     CheckRequest,
-    ExportRequest,
     FileListing,
     LessonQuery,
-    OrdersRequest,
-    PlayRequest,
     Refusal,
     SaveRequest,
 )
+from twopc.sim.explore.wire.runs import ExportRequest, OrdersRequest, PlayRequest
 
 PAGE = Path(__file__).parent / "page"
 _SCHEMA = Path(__file__).parents[1] / "scenario" / "schema.json"
 _STATUS = {"scenario": 422, "switch": 422, "stopped": 503, "died": 503, "server": 500, "path": 403, "missing": 404}  # fmt: skip
-
-_CHECK = RequestDecoder(CheckRequest)
-_SAVE = RequestDecoder(SaveRequest)
-_PLAY = RequestDecoder(PlayRequest)
-_ORDERS = RequestDecoder(OrdersRequest)
-_EXPORT = RequestDecoder(ExportRequest)
-_LESSON = RequestDecoder(LessonQuery)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,29 +79,29 @@ class Desk:
 
     async def check(self, request: Request) -> Response:
         """``POST /api/check``"""
-        values = _CHECK.decode(await _body(request))
+        values = await body_of(request, CheckRequest)
         checked_name(values["path"])
         return _json(await _while_wanted(request, self.workers.play, "describe", values))
 
     async def save(self, request: Request) -> Response:
         """``PUT /api/file``"""
-        asked = _SAVE.decode(await _body(request))
+        asked = await body_of(request, SaveRequest)
         path, text, base = asked["path"], asked["text"], asked["base_version"]
         return JSONResponse(await anyio.to_thread.run_sync(self.folder.save, path, text, base))
 
     async def play(self, request: Request) -> Response:
         """``POST /api/play``"""
-        values = await self._with_text(_PLAY.decode(await _body(request)))
+        values = await self._with_text(await body_of(request, PlayRequest))
         return _json(await _while_wanted(request, self.workers.play, "play", values))
 
     async def postgres(self, request: Request) -> Response:
         """``POST /api/postgres``"""
-        values = await self._with_text(_PLAY.decode(await _body(request)))
+        values = await self._with_text(await body_of(request, PlayRequest))
         return _json(await _while_wanted(request, self.workers.postgres, "play", values))
 
     async def orders(self, request: Request) -> Response:
         """``POST /api/orders``"""
-        values = await self._with_text(_ORDERS.decode(await _body(request)))
+        values = await self._with_text(await body_of(request, OrdersRequest))
         return StreamingResponse(
             _events(self.workers.orders, "orders", values), media_type="text/event-stream"
         )
@@ -125,7 +116,7 @@ class Desk:
 
     async def export(self, request: Request) -> Response:
         """``POST /api/export``"""
-        asked = _EXPORT.decode(await _body(request))
+        asked = await body_of(request, ExportRequest)
         values = await self._with_text(asked)
         made = await _while_wanted(request, self.workers.play, "export", values)
         if asked["kind"] != "link":
@@ -139,7 +130,7 @@ class Desk:
 
     async def lesson_answer(self, request: Request) -> Response:
         """``GET /api/lessons/answer``"""
-        values = _LESSON.of_query(request.query_params)
+        values = query_of(request, LessonQuery)
         return _json(await _while_wanted(request, self.workers.play, "lesson_answer", values))
 
     async def _with_text(
@@ -262,15 +253,3 @@ async def _while_wanted(
         raise WorkerError({"error": "the client has disconnected", "kind": "stopped"}) from None
     finally:
         looking.cancel()
-
-
-async def _body(request: Request) -> bytes:
-    """Return the body of a request; raise `RequestError` if it is no JSON or too long."""
-    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-        raise RequestError("a request's body is JSON, and says so in its Content-Type")
-    raw = bytearray()
-    async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > BYTES_MAX:
-            raise RequestError(f"a request is no longer than {BYTES_MAX} bytes")
-    return bytes(raw)

@@ -8,28 +8,20 @@ from typing import Any
 
 from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.explore.watch import MOMENTS_MAX
-from twopc.sim.explore.wire import PlayVariant, WireCard, WireRun
+from twopc.sim.explore.wire.runs import PlayVariant, WireCard, WireRun
 from twopc.sim.report.behaviour import stable
 from twopc.sim.report.sentences import listed
 
 Stand = Mapping[str, dict[str, Any]]
+#: What becomes of a step, by its card's state: now, and before.
 _STATES = {
-    "ok": "is accepted",
-    "waited": "waits and is accepted",
-    "refused": "is refused",
-    "failed": "fails",
-    "skipped": "is not sent",
-    "waiting": "waits to the end",
-    "not_played": "is not played",
-}
-_WERE = {
-    "ok": "accepted",
-    "waited": "waited, accepted",
-    "refused": "refused",
-    "failed": "failed",
-    "skipped": "not sent",
-    "waiting": "waited to the end",
-    "not_played": "not played",
+    "ok": ("is accepted", "accepted"),
+    "waited": ("waits and is accepted", "waited, accepted"),
+    "refused": ("is refused", "refused"),
+    "failed": ("fails", "failed"),
+    "skipped": ("is not sent", "not sent"),
+    "waiting": ("waits to the end", "waited to the end"),
+    "not_played": ("is not played", "not played"),
 }
 _ENDS = ("commit", "rollback")
 #: Names of other kinds of state, by the first part of the key.
@@ -75,7 +67,7 @@ def steps(before: WireRun, after: WireRun) -> Iterator[str]:
     for card in after["cards"]:
         old = old_cards.get(card["step"])
         if old is None:
-            yield f"{_called(card)} is played, too, and {_STATES[card['state']]}"
+            yield f"{_called(card)} is played, too, and {_now(card)}"
         elif not _is_told_by_its_outcome(before, after, card):
             yield from _card(old, card)
     for name in old_cards:
@@ -102,23 +94,24 @@ def _is_told_by_its_outcome(before: WireRun, after: WireRun, card: WireCard) -> 
 def _card(old: WireCard, card: WireCard) -> Iterator[str]:
     name = _called(card)
     if old["state"] != card["state"]:
-        yield f"{name} {_STATES[card['state']]} (before: {_WERE[old['state']]})"
+        yield f"{name} {_now(card)} (before: {_STATES[old['state']][1]})"
     elif stable(old["result"]) != stable(card["result"]):
         heads = [_head(each["result"]) for each in (card, old)]
         now, was = heads if heads[0] != heads[1] else (card["result"], old["result"])
         yield f"{name} ends with {now} (before: {was})"
     elif stable(old["waits_for"]) != stable(card["waits_for"]):
-        now, was = (f"for {each}" if each else "for no session" for each in _waits(card, old))
+        waits = (each["waits_for"] for each in (card, old))
+        now, was = (f"for {each}" if each else "for no session" for each in waits)
         yield f"{name} waits {now} (before: {was})"
     elif stable(old["because"]) != stable(card["because"]) and card["state"] in (
         "refused",
         "failed",
     ):
-        yield f"{name} {_STATES[card['state']]} for another reason: {card['because']}"
+        yield f"{name} {_now(card)} for another reason: {card['because']}"
 
 
-def _waits(*cards: WireCard) -> list[str]:
-    return [each["waits_for"] for each in cards]
+def _now(card: WireCard) -> str:
+    return _STATES[card["state"]][0]
 
 
 def _head(result: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from twopc.sim.checkers import CHECKS, LAST_SYNC, defaults
 from twopc.sim.explore.watch import end_text
-from twopc.sim.explore.wire import WireAgent, WireCard, WireFailure, WireInvariant, WireItem
+from twopc.sim.explore.wire.files import WireItem
+from twopc.sim.explore.wire.runs import WireAgent, WireCard, WireFailure, WireInvariant
 from twopc.sim.report.causes import because_of
 from twopc.sim.report.events import (
     AgentDelivery,
@@ -42,7 +43,8 @@ from twopc.sim.scenario.values import Case
 State = Literal["ok", "waited", "refused", "failed", "skipped", "waiting", "not_played"]
 #: Invariants that are checked only without a protection, or if the file asks for them.
 _ASKED_FOR = ("no_lost_update", "each_change_applied_once")
-_OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
+#: Invariants of what agents deliver.
+OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
 _ENDED: Mapping[type[StepEnd], State] = {
     StepSuccess: "ok",
     AuthorNote: "ok",
@@ -180,7 +182,7 @@ def invariants(case: Case, fold: Fold) -> list[WireInvariant]:
         _, requested = expected.invariant(name)
         if name in _ASKED_FOR and not (requested or case.off or _asked_by_twins(case, name)):
             continue
-        if requested is False or (name in _OF_DISTRIBUTION and not case.scenario.distributes):
+        if requested is False or (name in OF_DISTRIBUTION and not case.scenario.distributes):
             continue
         if name == "converged" and expected.diverged() is not None:
             continue
@@ -224,11 +226,10 @@ def outcome_text(fold: Fold, broken: Sequence[str]) -> str:
     for name, outcome in fold.outcomes.items():
         if outcome != "none":
             by.setdefault(outcome, []).append(name)
-    words = {"committed": "committed", "rolled back": "rolled back", "in doubt": "in doubt"}
     parts = []
     for outcome, names in by.items():
         verb = "" if outcome == "committed" else ("is " if len(names) == 1 else "are ")
-        parts.append(f"{listed(names)} {verb}{words.get(outcome, outcome)}")
+        parts.append(f"{listed(names)} {verb}{outcome}")
     text = "; ".join(parts) or "No transaction was ended"
     if broken:
         text += f"; {listed([*broken])} {'does' if len(broken) == 1 else 'do'} not hold"

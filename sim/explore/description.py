@@ -9,7 +9,7 @@ from twopc.sim.explore.bases import base_of, bases
 from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.folder import unreadable, version_of
 from twopc.sim.explore.variants import switches
-from twopc.sim.explore.wire import (
+from twopc.sim.explore.wire.files import (
     FileContent,
     ListedFile,
     ListedOrder,

@@ -23,7 +23,7 @@ from twopc.sim.explore.aspects import (
     rows,
     steps,
 )
-from twopc.sim.explore.wire import PlayVariant, WireRun
+from twopc.sim.explore.wire.runs import PlayVariant, WireRun
 from twopc.sim.report.behaviour import stable
 from twopc.sim.report.sentences import listed
 
@@ -71,7 +71,6 @@ def compared(before: WireRun, was: PlayVariant, after: WireRun, now: PlayVariant
 
 
 def _first_of_each(aspects: Iterable[Aspect], before: WireRun, after: WireRun) -> Iterator[str]:
-    """Yield the first differences of each aspect."""
     for aspect in aspects:
         every = [*aspect(before, after)]
         yield from every[:_MAX]

@@ -6,7 +6,7 @@ Expectations that the order does not meet are left out, each with a remark. Must
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,8 @@ from twopc.errors import ScenarioError
 from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.order_expectation import expectation
 from twopc.sim.explore.plays import OrderPlay, PlayChance, play
-from twopc.sim.explore.wire import PlayVariant
+from twopc.sim.explore.variants import PROTECTION
+from twopc.sim.explore.wire.runs import PlayVariant
 from twopc.sim.scenario import check
 from twopc.sim.scenario.accept import with_only
 from twopc.sim.scenario.expectations import ASKED_FOR, DEFAULTS
@@ -23,7 +24,6 @@ from twopc.sim.scenario.scenario_files import BYTES_MAX
 from twopc.sim.scenario.steps import OF_AGENTS
 from twopc.sim.scenario.text import Document, Number, Path, listed
 
-_PROTECTION = "protection."
 #: Checks with settings of their own, which `false` cannot disable.
 _WITH_SETTINGS = ("sum", "sql", "commands", "diverged")
 #: Checks that `false` disables.
@@ -63,7 +63,7 @@ class ScenarioDraft:
         Raises:
             ScenarioError: the order fails without them too, or the text is no scenario.
         """
-        while failures := _failures(self._judged()):
+        while failures := self._judged().failures:
             one_each = {each.check: each for each in reversed(failures)}
             for failure in one_each.values():
                 if not self._give_up(failure):
@@ -85,7 +85,7 @@ class ScenarioDraft:
         if path[:1] == ("expect",):
             return self._left_out(str(path[1]), failure)
         if path[:1] == ("sessions",) and failure.actual is not None:
-            if path in self.values or failure not in _failures(self._judged(self.other)):
+            if path in self.values or failure not in self._judged(self.other).failures:
                 return False  # it depends on the clock or the seed
             self.values[path] = failure.actual
             self.remarks.append(f"Otherwise than in the file: {failure.message}.")
@@ -133,7 +133,7 @@ class ScenarioDraft:
             self._no_twin(f"{without} nothing is broken that holds with it")
             return
         reasons = []
-        ended = expectation(done, second).values
+        ended, _ = expectation(done, second)
         for must_fail in sorted(broken, key=lambda each: each != "no_lost_update"):
             twin = {
                 "protections": dict.fromkeys(off, "off"),
@@ -142,7 +142,7 @@ class ScenarioDraft:
             }
             self.more["twin"] = [{key: value for key, value in twin.items() if value}]
             try:
-                failures = _failures(self._judged_twin())
+                failures = self._judged_twin().failures
             except ScenarioError as error:
                 reasons.append(str(error))
                 continue
@@ -185,26 +185,28 @@ class ScenarioDraft:
             raise ScenarioError(
                 f"what would be written has over {BYTES_MAX} bytes, which no scenario has"
             )
-        verdicts = [*self._judged(), *(self._judged_twin() if "twin" in self.more else ())]
-        if failures := _failures(verdicts):
+        failures = [*self._judged().failures]
+        if "twin" in self.more:
+            failures += self._judged_twin().failures
+        if failures:
             raise ScenarioError(
                 f"what was written does not pass: {listed(each.message for each in failures)}"
             )
         return self.text
 
-    def _judged(self, chance: PlayChance | None = None) -> Iterator[OrderVerdict]:
+    def _judged(self, chance: PlayChance | None = None) -> OrderVerdict:
         done = self._play({}, chance)
         if done.verdict is None or done.run["possible"] is not True:
             raise ScenarioError("the order cannot be as it would be written")
-        yield done.verdict
+        return done.verdict
 
-    def _judged_twin(self) -> Iterator[OrderVerdict]:
-        done = self._play({f"{_PROTECTION}{name}": "off" for name in self.more["twin"][0]["protections"]})  # fmt: skip
+    def _judged_twin(self) -> OrderVerdict:
+        done = self._play({f"{PROTECTION}{name}": "off" for name in self.more["twin"][0]["protections"]})  # fmt: skip
         made = done.chosen.case
-        (twin,) = check.parse(self.text, self.document.path).scenario.twins
-        (listed_order,) = check.parse(self.text, self.document.path).scenario.orders
+        written = check.parse(self.text, self.document.path).scenario
+        (twin,), (listed_order,) = written.twins, written.orders
         case = dataclasses.replace(made, order=listed_order, twin=twin, at=("twin", 0), number=0)
-        yield judge(case, done.own)
+        return judge(case, done.own)
 
     def _play(self, switched: Mapping[str, str], chance: PlayChance | None = None) -> OrderPlay:
         try:
@@ -220,10 +222,6 @@ class ScenarioDraft:
             "switches": {**switched},
         }
         return play(loaded, variant, chance or PlayChance())
-
-
-def _failures(verdicts: Iterator[OrderVerdict] | Sequence[OrderVerdict]) -> list[FailedCheck]:
-    return [failure for verdict in verdicts for failure in verdict.failures]
 
 
 def _plain(value: Any) -> Any:

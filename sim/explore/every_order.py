@@ -14,8 +14,9 @@ from typing import Any
 from twopc.sim.explore import cards
 from twopc.sim.explore.bases import bases
 from twopc.sim.explore.cards import as_item
+from twopc.sim.explore.plays import variant_of
 from twopc.sim.explore.variants import chosen, every
-from twopc.sim.explore.wire import OrdersEvent, OrdersRequest, PlayVariant, WireBehaviour
+from twopc.sim.explore.wire.runs import OrdersEvent, WireBehaviour
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History
 from twopc.sim.report.phrases import holder
@@ -84,35 +85,29 @@ class OrderMap:
 
 def play_every(
     loaded: LoadedScenario,
-    values: Mapping[str, Any],
+    request: Mapping[str, Any],
     tell: Callable[[OrdersEvent], None],
     is_stopped: Callable[[], bool],
 ) -> OrdersEvent:
     """Play all orders until the end, or until stopped. Return the last event.
 
     Args:
-        values: `twopc.sim.explore.wire.OrdersRequest`.
+        request: `twopc.sim.explore.wire.runs.OrdersRequest`.
         tell: called with the progress and with each behaviour.
 
     Raises:
         SwitchError, ScenarioError: see `twopc.sim.explore.plays.play`.
     """
     generate = Generate(
-        sessions=tuple(values.get("sessions") or ()), limit=values.get("limit") or LIMIT
+        sessions=tuple(request.get("sessions") or ()), limit=request.get("limit") or LIMIT
     )
-    request: OrdersRequest = {
-        "path": loaded.document.path,
-        "listed": str(values.get("listed") or ""),
-        "switches": dict(values.get("switches") or {}),
-        "faults": list(values.get("faults") or ()),
-    }
     case = every(loaded, generate, request)
     return played("model", _play_every(loaded, request, case, tell, is_stopped))
 
 
 async def _play_every(
     loaded: LoadedScenario,
-    request: OrdersRequest,
+    request: Mapping[str, Any],
     case: Case,
     tell: Callable[[OrdersEvent], None],
     is_stopped: Callable[[], bool],
@@ -144,15 +139,10 @@ async def _play_every(
     return order_map.event("done", why=order_map.courses.counts.limit)
 
 
-def _listed(loaded: LoadedScenario, request: OrdersRequest, items: Sequence[OrderItem]) -> Case:
+def _listed(loaded: LoadedScenario, request: Mapping[str, Any], items: Sequence[OrderItem]) -> Case:
     """Return the case of a listed order's steps, as it is played on its own, with its expectations."""
-    variant: PlayVariant = {
-        "order": [as_item(item) for item in items],
-        "listed": request.get("listed") or "",
-        "switches": request.get("switches") or {},
-        "faults": request.get("faults") or [],
-    }
-    return chosen(loaded, variant).case
+    order = [as_item(item) for item in items]
+    return chosen(loaded, variant_of({**request, "order": order})).case
 
 
 def _tell_all(order_map: OrderMap, tell: Callable[[OrdersEvent], None]) -> None:

@@ -19,8 +19,8 @@ from twopc.sim.explore.cards import as_item
 from twopc.sim.explore.drafts import ScenarioDraft
 from twopc.sim.explore.order_expectation import expectation
 from twopc.sim.explore.plays import OrderPlay, PlayChance, missed_expectations, play
-from twopc.sim.explore.variants import AS_IN_FILE, placed_names
-from twopc.sim.explore.wire import ExportedText, PlayVariant, WireFault
+from twopc.sim.explore.variants import AS_IN_FILE, PROTECTION, placed_names
+from twopc.sim.explore.wire.runs import ExportedText, PlayVariant, WireFault
 from twopc.sim.model.values import BEGAN_S
 from twopc.sim.report.html import page
 from twopc.sim.scenario import check
@@ -31,9 +31,7 @@ from twopc.sim.scenario.matrix import path_of
 from twopc.sim.scenario.model import Order, Scenario
 from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.text import Path, listed
-from twopc.sim.scenario.values import Cell
 
-_PROTECTION = "protection."
 #: Maximum length of a file's stem in characters: file names have at most 255 bytes.
 _STEM_MAX = 60
 #: Time offset of a second play, which shows what depends on the clock: days, and no whole hours.
@@ -156,39 +154,41 @@ def _test(loaded: LoadedScenario, text: str, remarks: Sequence[str]) -> Exported
 
 def _scenario(loaded: LoadedScenario, variant: PlayVariant, name: str) -> tuple[str, list[str]]:
     switched, faults = variant.get("switches") or {}, variant.get("faults") or []
-    off = [each.removeprefix(_PROTECTION) for each, value in switched.items() if each.startswith(_PROTECTION) and value == "off"]  # fmt: skip
-    others = {each: value for each, value in switched.items() if not each.startswith(_PROTECTION)}
+    off = [each.removeprefix(PROTECTION) for each, value in switched.items() if each.startswith(PROTECTION) and value == "off"]  # fmt: skip
+    others = {each: value for each, value in switched.items() if not each.startswith(PROTECTION)}
     kept: PlayVariant = {**variant, "switches": others}
     loaded = _by_itself(loaded)
-    chances = (PlayChance(), _other_chance(loaded))
+    other = PlayChance(began_s=BEGAN_S + _LATER_S, seed=(loaded.scenario.seed or 0) + 1)
+    chances = (PlayChance(), other)
     done, second = (play(loaded, kept, each) for each in chances)
     if done.run["possible"] is not True:
         raise ScenarioError(
             f"this order cannot be, so no file can ask for it: {done.run['possible']['reason']}"
         )
     made = done.chosen.case
-    expected = expectation(done, second)
+    expected, left_out = expectation(done, second)
     order: dict[str, Any] = {
         "name": made.order.name if name == done.chosen.listed else name,  # without its cell
         "steps": [as_item(item) for item in made.items],
         **_of_order(kept, made.order),
-        "expect": expected.values,
+        "expect": expected,
     }
-    more = _faults(loaded, faults)
+    # they replace the matrix
+    of_cell: dict[Path, Any] = {(*path_of(key),): value for key, value in done.chosen.cell.values}
     draft = ScenarioDraft(
         document=loaded.document,
         order=order,
-        values={**_of_cell(done.chosen.cell), **dict(_changed(loaded, kept, made.scenario))},
-        more=more,
+        values={**of_cell, **dict(_changed(loaded, kept, made.scenario))},
+        more=_faults(loaded, faults),
         # expectations about deliveries cannot hold without agents
         without=["expect"] if switched.get("agents") == "off" else [],
-        other=chances[1],
+        other=other,
     )
     draft.settle()
     if off:
         draft.add_twin(off, *(play(loaded, variant, each) for each in chances))
     text = draft.checked()
-    remarks = [" ".join(each.split()) for each in (*expected.left_out, *draft.remarks)]
+    remarks = [" ".join(each.split()) for each in (*left_out, *draft.remarks)]
     return "".join(f"# {each}\n" for each in remarks) + text, remarks
 
 
@@ -199,11 +199,6 @@ def _by_itself(loaded: LoadedScenario) -> LoadedScenario:
         return loaded
     names = listed([PurePath(each).name for each in (document.path, *document.sources)])
     return check.parse(f"# Made of {names}.\n{document_text(document)}", document.path)
-
-
-def _other_chance(loaded: LoadedScenario) -> PlayChance:
-    """Return another time on another day, and another seed."""
-    return PlayChance(began_s=BEGAN_S + _LATER_S, seed=(loaded.scenario.seed or 0) + 1)
 
 
 def _of_order(variant: PlayVariant, order: Order) -> dict[str, Any]:
@@ -218,11 +213,6 @@ def _of_order(variant: PlayVariant, order: Order) -> dict[str, Any]:
     if order.faults:
         result["faults"] = list(order.faults)
     return result
-
-
-def _of_cell(cell: Cell) -> dict[Path, Any]:
-    """Return the values of the cell, which replace the matrix."""
-    return {(*path_of(key),): value for key, value in cell.values}
 
 
 def _changed(

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 import twopc
 from twopc.errors import ConfigurationError, ScenarioError
-from twopc.sim.explore.wire import ListedFile, SavedFile
+from twopc.sim.explore.wire.files import ListedFile, SavedFile
 from twopc.sim.scenario.scenario_files import BYTES_MAX, decoded, read_regular
 
 SUFFIX = ".twopc.yaml"

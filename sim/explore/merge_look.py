@@ -1,7 +1,7 @@
 """State of merging nodes at one moment: generations, lineages, and positions of neighbours.
 
 Reads the state of the model's sites without changing it. Keys and values are those of
-`twopc.sim.explore.wire.WireRun.states`.
+`twopc.sim.explore.wire.runs.WireRun.states`.
 """
 
 from __future__ import annotations

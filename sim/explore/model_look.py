@@ -1,7 +1,7 @@
 """State of a model at one moment: rows with versions and locks, branches, decisions, and positions of agents.
 
 Reads the model's own store without changing it. Keys and values are those of
-`twopc.sim.explore.wire.WireRun.states`.
+`twopc.sim.explore.wire.runs.WireRun.states`.
 """
 
 from __future__ import annotations

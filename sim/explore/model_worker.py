@@ -15,17 +15,14 @@ from twopc.sim.explore.every_order import play_every
 from twopc.sim.explore.export import export
 from twopc.sim.explore.folder import MissingError, OpenFolder, unreadable
 from twopc.sim.explore.plays import OrderPlay, play, variant_of
-from twopc.sim.explore.wire import (
-    ExportedText,
+from twopc.sim.explore.wire.files import (
     FileContent,
     ListedFile,
-    OrdersEvent,
-    PlayAnswer,
-    PlayVariant,
     ScenarioTemplate,
     TemplateListing,
     WireProblem,
 )
+from twopc.sim.explore.wire.runs import ExportedText, OrdersEvent, PlayAnswer, PlayVariant
 from twopc.sim.explore.worker import Answering, serve
 from twopc.sim.scenario import check
 from twopc.sim.scenario.check import LoadedScenario

@@ -6,7 +6,6 @@ Pure functions of two plays of the same order, at different times and with diffe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from twopc.names import VERSION_COLUMN
@@ -28,18 +27,11 @@ _ROWS_MAX = 20
 NodeRows = Mapping[str, list[dict[str, Any]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderExpectation:
-    """Expectations of an order."""
+def expectation(done: OrderPlay, second: OrderPlay) -> tuple[dict[str, Any], list[str]]:
+    """Return the results that two plays share, as in a file: notable endings of steps, sessions, rows.
 
-    values: dict[str, Any]
-    """The expectations as in a file."""
-    left_out: Sequence[str]
-    """Sentences about results that are not expected."""
-
-
-def expectation(done: OrderPlay, second: OrderPlay) -> OrderExpectation:
-    """Return the results that two plays share: notable endings of steps, sessions, rows."""
+    The second value has sentences about results that are not expected.
+    """
     names: list[str] = []
     values: dict[str, Any] = {}
     for key, one, other in (
@@ -67,7 +59,7 @@ def expectation(done: OrderPlay, second: OrderPlay) -> OrderExpectation:
         values["tables"] = tables
     why = f"Not expected, because the clock or chance decides it: {listed(names)}." if names else ""
     many = f"Not expected, because there are over {_ROWS_MAX} rows: {listed(long)}." if long else ""
-    return OrderExpectation(values=values, left_out=[each for each in (why, many) if each])
+    return values, [each for each in (why, many) if each]
 
 
 def _steps(done: OrderPlay) -> dict[str, Any]:

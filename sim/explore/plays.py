@@ -16,7 +16,8 @@ from twopc.sim.explore.model_look import ModelLook, labelled
 from twopc.sim.explore.session_states import SessionStates
 from twopc.sim.explore.variants import ChosenCase, chosen
 from twopc.sim.explore.watch import Watch, WatchedHistory, WatchedKernel, WatchedPoints
-from twopc.sim.explore.wire import Infeasible, PlayVariant, WireItem, WireRun
+from twopc.sim.explore.wire.files import WireItem
+from twopc.sim.explore.wire.runs import Infeasible, PlayVariant, WireRun
 from twopc.sim.model.system import LOG
 from twopc.sim.model.values import BEGAN_S
 from twopc.sim.report.event_records import select

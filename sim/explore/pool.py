@@ -13,7 +13,7 @@ from typing import Any
 
 from twopc.errors import TwopcError
 from twopc.sim.explore.folder import OpenFolder
-from twopc.sim.explore.wire import Refusal
+from twopc.sim.explore.wire.files import Refusal
 from twopc.together import together
 
 #: Time limit for a process to end by itself.
@@ -40,10 +40,6 @@ class _PendingAnswer:
     request: bytes
     parts: asyncio.Queue[tuple[str, bytes]]
     is_stopped: bool = False
-
-    def refuse(self, refusal: Refusal) -> None:
-        """Answer that the job was not done."""
-        self.parts.put_nowait(("error", json.dumps(refusal).encode()))
 
 
 class Worker:
@@ -189,7 +185,7 @@ class Worker:
                 }
             else:
                 continue
-            asked.refuse(refusal)
+            asked.parts.put_nowait(("error", json.dumps(refusal).encode()))
             del self._asked[asked.number]
 
 

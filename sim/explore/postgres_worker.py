@@ -19,7 +19,7 @@ from twopc.sim.explore.bases import SwitchError
 from twopc.sim.explore.model_worker import ModelBench
 from twopc.sim.explore.plays import play, run_of, variant_of
 from twopc.sim.explore.variants import ChosenCase, chosen
-from twopc.sim.explore.wire import PostgresAnswer, WireCard, WireDifference, WireRun
+from twopc.sim.explore.wire.runs import PostgresAnswer, WireCard, WireDifference, WireRun
 from twopc.sim.explore.worker import Answering, StoppedError, serve
 from twopc.sim.report.history import History, HistoryRecord
 from twopc.sim.scenario.agree import Disagreement, compare, free

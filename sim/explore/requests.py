@@ -2,51 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from starlette.requests import Request
 
 from twopc.errors import ConfigurationError
+from twopc.sim.explore.wire.files import CheckRequest, LessonQuery, SaveRequest
+from twopc.sim.explore.wire.runs import ExportRequest, OrdersRequest, PlayRequest
 from twopc.sim.scenario.scenario_files import BYTES_MAX as TEXT_BYTES_MAX
 
 #: Maximum length of a body: except for control characters, a text is at most twice as long in JSON.
-BYTES_MAX = 2 * TEXT_BYTES_MAX + 100_000
+_BYTES_MAX = 2 * TEXT_BYTES_MAX + 100_000
 
 RequestT = TypeVar("RequestT")
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind)
+    for kind in (CheckRequest, SaveRequest, PlayRequest, OrdersRequest, ExportRequest, LessonQuery)
+}
 
 
 class RequestError(ConfigurationError):
     """A request does not have the form that `twopc.sim.explore.wire` defines."""
 
 
-class RequestDecoder(Generic[RequestT]):
-    """Decoder for one kind of request.
+async def body_of(request: Request, kind: type[RequestT]) -> RequestT:
+    """Return the body of a request.
 
     Args:
         kind: type of the request, a `TypedDict`; unknown keys are dropped.
+
+    Raises:
+        RequestError: the body is too long, no JSON, nested too deeply, no Unicode, or of another shape.
     """
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise RequestError("a request's body is JSON, and says so in its Content-Type")
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > _BYTES_MAX:
+            raise RequestError(f"a request is no longer than {_BYTES_MAX} bytes")
+    try:
+        value: RequestT = _ADAPTERS[kind].validate_json(bytes(raw), strict=True)
+    except ValidationError as error:
+        raise RequestError(_first(error)) from error
+    return value
 
-    def __init__(self, kind: type[RequestT]) -> None:
-        self._adapter: TypeAdapter[RequestT] = TypeAdapter(kind)
 
-    def decode(self, raw: bytes) -> RequestT:
-        """Decode the body of a request.
-
-        Raises:
-            RequestError: the body is no JSON, nested too deeply, no Unicode, or of another shape.
-        """
-        try:
-            return self._adapter.validate_json(raw, strict=True)
-        except ValidationError as error:
-            raise RequestError(_first(error)) from error
-
-    def of_query(self, values: Mapping[str, str]) -> RequestT:
-        """Decode the query of a URL. Raises as `decode`."""
-        try:
-            return self._adapter.validate_strings(dict(values))
-        except ValidationError as error:
-            raise RequestError(_first(error)) from error
+def query_of(request: Request, kind: type[RequestT]) -> RequestT:
+    """Return the query of a request's URL; see `body_of`."""
+    try:
+        value: RequestT = _ADAPTERS[kind].validate_strings(dict(request.query_params))
+    except ValidationError as error:
+        raise RequestError(_first(error)) from error
+    return value
 
 
 def _first(error: ValidationError) -> str:

@@ -1,6 +1,6 @@
 """``twopc explore --export DIR``: the page with every listed order of a folder, for a plain file server.
 
-The server's answers are stored beside the page as files: `twopc.sim.explore.wire.StaticIndex`. The same scenarios
+The server's answers are stored beside the page as files: `twopc.sim.explore.wire.files.StaticIndex`. The same scenarios
 give the same bytes.
 """
 
@@ -19,17 +19,12 @@ from typing import Any
 from twopc.errors import ConfigurationError, ScenarioError
 from twopc.sim.explore import description
 from twopc.sim.explore.folder import MissingError, OpenFolder
+from twopc.sim.explore.lessons.source import lessons
 from twopc.sim.explore.lessons.wire import answer_json, lessons_json
 from twopc.sim.explore.model_worker import ModelBench
 from twopc.sim.explore.plays import play
-from twopc.sim.explore.wire import (
-    FileContent,
-    PlayAnswer,
-    StaticFile,
-    StaticIndex,
-    StaticOrder,
-    WireRun,
-)
+from twopc.sim.explore.wire.files import FileContent, StaticFile, StaticIndex, StaticOrder
+from twopc.sim.explore.wire.runs import PlayAnswer, WireRun
 from twopc.sim.scenario.check import LoadedScenario
 
 PAGE = Path(__file__).parent / "page"
@@ -114,12 +109,12 @@ class _StaticData:
             "files": files,
             "lessons": self._put("lessons.json", lessons_json()),
             "answers": {
-                f"{lesson['number']}.{question}": self._put(
-                    f"answers/{lesson['number']}.{question}.json",
-                    answer_json(lesson["number"], question),
+                f"{lesson.number}.{question.number}": self._put(
+                    f"answers/{lesson.number}.{question.number}.json",
+                    answer_json(lesson.number, question.number),
                 )
-                for lesson in lessons_json()
-                for question in _questions(lesson["parts"])
+                for lesson in lessons()
+                for question in lesson.questions
             },
         }
         self._put("index.json", index)
@@ -149,13 +144,3 @@ class _StaticData:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
         place.write_text(text, encoding="utf-8")
         return name
-
-
-def _questions(parts: Any) -> list[int]:
-    """Return the numbers of a lesson's questions, including those of exercises."""
-    results: list[int] = []
-    for part in parts:
-        if part["kind"] == "question":
-            results.append(part["number"])
-        results += _questions(part.get("parts", ()))
-    return results

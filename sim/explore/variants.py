@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from twopc.merge.protections import MergeProtection
+from twopc.protocol.variants import VARIANTS
 from twopc.sim.explore.bases import (
     BY_HAND,
     OrderBase,
@@ -23,7 +24,9 @@ from twopc.sim.explore.bases import (
     new_name,
     of_steps,
 )
-from twopc.sim.explore.wire import OrdersRequest, PlayVariant, WireFault, WireItem, WireSwitch
+from twopc.sim.explore.cards import OF_DISTRIBUTION
+from twopc.sim.explore.wire.files import WireItem, WireSwitch
+from twopc.sim.explore.wire.runs import PlayVariant, WireFault
 from twopc.sim.faults.matrix import with_faults
 from twopc.sim.model.plants.protections import SUPPORTED
 from twopc.sim.scenario.check import LoadedScenario
@@ -41,12 +44,10 @@ from twopc.sim.scenario.values import Case, Cell
 
 #: Name of the order that stands for all.
 EVERY = "every order of the steps"
-_PROTECTION = "protection."
+#: Beginning of the name of a switch for a protection.
+PROTECTION = "protection."
 _ON, _OFF = "on", "off"
 _LEVELS = ("read committed", "repeatable read", "serializable")
-_COMMITS = ("presumed_abort", "presumed_commit", "presumed_nothing", "last_agent")
-#: Expectations about deliveries.
-_OF_DELIVERIES = ("converged", "echoed", "each_change_applied_once")
 #: Value of a choice whose actual values differ between orders or nodes.
 AS_IN_FILE = "as in the file"
 
@@ -98,7 +99,7 @@ def _of_protocol(scenario: Scenario) -> Iterator[WireSwitch]:
     if scenario.merges:
         return
     yield _choice(
-        "commit", "Commit protocol", _COMMITS, topology.commit,
+        "commit", "Commit protocol", [*VARIANTS], topology.commit,
         "which outcome is assumed where the decision log says nothing, and who decides",
     )  # fmt: skip
     yield _choice(
@@ -131,13 +132,11 @@ def _of_protections(scenario: Scenario) -> Iterator[WireSwitch]:
         label = str(name).replace("_", " ")
         meaning = PROTECTIONS[name]
         about = f"{meaning.ensures}. Without it: {meaning.without}."
-        switch = _on_off(f"{_PROTECTION}{name}", label, True, f"{about[:1].upper()}{about[1:]}")
+        switch = _on_off(f"{PROTECTION}{name}", label, True, f"{about[:1].upper()}{about[1:]}")
         yield {**switch, "of_twin": name in first}
 
 
-def _choice(
-    name: str, label: str, values: Sequence[str], value: str, about: str
-) -> WireSwitch:  # fmt: skip
+def _choice(name: str, label: str, values: Sequence[str], value: str, about: str) -> WireSwitch:
     return {
         "name": name, "label": label, "kind": "choice", "values": [*values], "value": value,
         "about": about, "of_twin": False,
@@ -145,10 +144,8 @@ def _choice(
 
 
 def _on_off(name: str, label: str, is_on: bool, about: str) -> WireSwitch:
-    return {
-        "name": name, "label": label, "kind": "on_off", "values": [_ON, _OFF],
-        "value": _ON if is_on else _OFF, "about": about, "of_twin": False,
-    }  # fmt: skip
+    switch = _choice(name, label, (_ON, _OFF), _ON if is_on else _OFF, about)
+    return {**switch, "kind": "on_off"}
 
 
 def _may_be_any_client(scenario: Scenario, name: str) -> bool:
@@ -188,7 +185,7 @@ def chosen(loaded: LoadedScenario, variant: PlayVariant) -> ChosenCase:
     )
 
 
-def every(loaded: LoadedScenario, generate: Generate, request: OrdersRequest) -> Case:
+def every(loaded: LoadedScenario, generate: Generate, request: Mapping[str, Any]) -> Case:
     """Return a case that stands for every order. Raises as `chosen`."""
     for name in generate.sessions:
         if name not in loaded.scenario.sessions:
@@ -218,9 +215,7 @@ def _case(
     if changed or faults:  # the file's expectations apply to the unchanged order only
         made = made.model_copy(update={"expect": Expect()})
     orders = (*scenario.orders[:place], made, *scenario.orders[place + 1 :])
-    off = {
-        name.removeprefix(_PROTECTION): "off" for name in changed if name.startswith(_PROTECTION)
-    }
+    off = {name.removeprefix(PROTECTION): "off" for name in changed if name.startswith(PROTECTION)}
     is_listed = base.place is not None and loaded.scenario.orders[base.place].generate is None
     case = Case(
         name=base.name,
@@ -283,7 +278,7 @@ def _switched(loaded: LoadedScenario, scenario: Scenario, changed: Mapping[str, 
             topology[name] = value
         elif name == "agents":
             topology["distribution"] = "on request" if value == _ON else "none"
-            expect = dict.fromkeys(_OF_DELIVERIES)
+            expect = dict.fromkeys(OF_DISTRIBUTION)
             update["expect"] = scenario.expect.model_copy(update=expect)
         elif name == "any_client":
             way = "any client" if value == _ON else "coordinated"

@@ -15,7 +15,7 @@ import simpy
 
 from twopc.drivers.points import Points
 from twopc.sim.explore.session_states import SessionStates
-from twopc.sim.explore.wire import StateDelta, WireArrival, WireMessage, WireMoment
+from twopc.sim.explore.wire.runs import StateDelta, WireArrival, WireMessage, WireMoment
 from twopc.sim.model.kernel import SimpyKernel
 from twopc.sim.model.system import LOG
 from twopc.sim.model.values import Cause, Delay, Label
@@ -50,7 +50,6 @@ from twopc.sim.report.events import (
     WaitEnd,
     WaitStart,
 )
-from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import History, HistoryRecord, OrderHistory
 from twopc.sim.report.merge_sessions import conflict_text
 from twopc.sim.report.phrases import done_text, happening, holder, notices, refusal, why
@@ -160,7 +159,7 @@ class Watch:
     """The observations of one order.
 
     Args:
-        look: returns the current state, by key; see `twopc.sim.explore.wire.WireRun.states`.
+        look: returns the current state, by key; see `twopc.sim.explore.wire.runs.WireRun.states`.
         now: returns the seconds since the order began.
         whose: returns the session for which the model is working; empty if for none.
         places: the names of the nodes and of the decision log, which receive messages.
@@ -211,9 +210,7 @@ class Watch:
         if label.actor.endswith(_BACKGROUND):
             self._moment("message", self._sent_text(message), "", always=False)
             return
-        number = len(self.messages) + 1
-        self.messages.append(message)
-        self._under_way[number] = message
+        self._sent(message)
         self._moment(str(message["kind"]), self._sent_text(message), "", always=True)
 
     def arrived(self, point: str) -> None:
@@ -239,17 +236,20 @@ class Watch:
             return
         ends = (match["node"], above) if match["way"] == "upload" else (above, match["node"])
         now_ms = round(self.now() * 1000, 3)
-        number = len(self.messages) + 1
-        message: WireMessage = {
-            "sender": ends[0],
-            "receiver": ends[1],
-            "kind": "message",
-            "text": f"rows that {ends[0]} has changed",
-            "sent_ms": now_ms,
-            "arrives_ms": now_ms + _AT_ONCE_MS,
-        }
+        self._sent(
+            {
+                "sender": ends[0],
+                "receiver": ends[1],
+                "kind": "message",
+                "text": f"rows that {ends[0]} has changed",
+                "sent_ms": now_ms,
+                "arrives_ms": now_ms + _AT_ONCE_MS,
+            }
+        )
+
+    def _sent(self, message: WireMessage) -> None:
         self.messages.append(message)
-        self._under_way[number] = message
+        self._under_way[len(self.messages)] = message
 
     @staticmethod
     def _sent_text(message: WireMessage) -> str:
@@ -337,11 +337,6 @@ def end_text(ended: StepEnd) -> str:
     if isinstance(ended, (StepSuccess, AuthorNote)):
         return done_text(ended, {}) or "✓"
     return f"{refusal(ended)}: {_short(why(ended))}" if why(ended) else refusal(ended)
-
-
-def moment_of(watch: Watch | None, fold: Fold, seq: int) -> int:
-    """Return the moment to which a record belongs; -1 if the order was not watched."""
-    return -1 if watch is None else watch.at_record.get(seq, len(watch.moments) - 1)
 
 
 def place_name(name: str) -> str:

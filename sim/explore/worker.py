@@ -129,7 +129,7 @@ def _answer(job: Job, values: Mapping[str, Any], answer: Answering) -> None:
 
 
 def kind_of(error: Exception) -> str:
-    """Return the `kind` of a `twopc.sim.explore.wire.Refusal` for an error."""
+    """Return the `kind` of a `twopc.sim.explore.wire.files.Refusal` for an error."""
     from twopc.sim.explore.bases import SwitchError  # imports pydantic models
 
     if isinstance(error, StoppedError):

@@ -7,14 +7,16 @@ Pure: the code that performs faults reports arrivals, and is told which faults s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from twopc.sim.faults.plans import COORDINATOR, Arrival, FaultPlace, FaultPlan
 from twopc.sim.scenario.values import FaultStrike
+from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.waits import Wait
 from twopc.waits import link_name
 
 M = TypeVar("M")
+S = TypeVar("S", bound=ClientSession)
 
 #: Prefix of the names under which healing points are armed, which no fault's id can have.
 _HEALS = "heals "
@@ -23,12 +25,10 @@ _HEALS = "heals "
 class Occasions:
     """Places with an event each, which happens at the specified arrival."""
 
-    def __init__(self, places: Iterable[tuple[str, FaultPlace]] = ()) -> None:
+    def __init__(self) -> None:
         self._places: dict[str, FaultPlace] = {}
         self._left: dict[str, int] = {}
         """Remaining number of matching arrivals, by name."""
-        for name, place in places:
-            self.add(name, place)
 
     def add(self, name: str, place: FaultPlace) -> None:
         """Count arrivals at a place from now on."""
@@ -156,35 +156,6 @@ class Agenda(Generic[M]):
         ]
 
 
-class StruckSession(Protocol):
-    """The properties of a session that faults need."""
-
-    node: str
-    nodes: tuple[str, ...]
-    """Nodes at which the transactions have branches."""
-    asks: str
-    """Request in progress: ``commit`` or another; empty: none."""
-
-    @property
-    def gid(self) -> str:
-        """The global transaction that is open or was last."""
-        ...
-
-    @property
-    def pids(self) -> Mapping[str, int]:
-        """PID of the session's backend at each of its nodes."""
-        ...
-
-
-class SyncingSession(Protocol):
-    """A session for which agents may work."""
-
-    synced: tuple[str, ...]
-
-
-S = TypeVar("S", bound=StruckSession)
-
-
 def session_of_gid(sessions: Mapping[str, S], gid: str) -> tuple[str, S | None]:
     """Return the session of a global transaction, with its name."""
     results = ((name, each) for name, each in sessions.items() if gid and each.gid == gid)
@@ -203,8 +174,8 @@ def session_of_process(
 
 
 def waits_of_faults(
-    struck: Mapping[str, StruckSession],
-    every: Mapping[str, SyncingSession],
+    struck: Mapping[str, ClientSession],
+    every: Mapping[str, ClientSession],
     *,
     subscribers: Collection[str],
     silent: Iterable[tuple[str, str]],
@@ -221,7 +192,7 @@ def waits_of_faults(
     results = {}
     silent, stopped, resting = [*silent], {*stopped}, {*resting}
 
-    def waits_on(one: StruckSession, who: str, node: str) -> bool:
+    def waits_on(one: ClientSession, who: str, node: str) -> bool:
         """Whether a session's request may wait for messages between `who` and a node."""
         if {who, node} & {*one.nodes}:
             return bool(one.asks)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -42,18 +42,12 @@ class _AgentServer(CallServer):
         self._agent = DistributionAgent(servers, profile=setup.profile, points=self._points)
 
     def _serving(self) -> AbstractAsyncContextManager[Any]:
-        return _closed(self._agent)
+        stack = AsyncExitStack()
+        stack.push_async_callback(self._agent.close)
+        return stack
 
     async def _run_once(self, _: str, final: bool) -> AgentProgress:
         return await self._agent.run_once(final=final)
-
-
-@asynccontextmanager
-async def _closed(agent: DistributionAgent) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        await agent.close()
 
 
 def serve_agent(setup: AgentSetup, calls: Connection, halts: Connection) -> None:

@@ -7,7 +7,8 @@ decided by `twopc.sim.faults.postgres`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from psycopg.pq import TransactionStatus
@@ -26,26 +27,14 @@ from twopc.sim.topology import Topology
 Mend = Callable[[], Awaitable[None]]
 
 
-class Deeds:
+class Deeds(ABC):
     """Actions on a topology and on the processes that use it."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        observer: Observer,
-        agenda: Agenda[Mend],
-        ways: Ways,
-        start_again: Mend,
-        agent_of: Callable[[str], Awaitable[RemoteProcess]],
-    ) -> None:
+    def __init__(self, topology: Topology, observer: Observer, plans: Sequence[FaultPlan]) -> None:
         self._topology = topology
         self._observer = observer
-        self._agenda = agenda
-        self._ways = ways
-        self._start_again = start_again
-        """Starts another process of the coordinator."""
-        self._agent_of = agent_of
-        """Returns a Subscriber's agent, started if it does not run."""
+        self._agenda: Agenda[Mend] = Agenda(plans)
+        self._ways = Ways(topology, plans)
         self.sessions: dict[str, RemoteSession | StruckAnyClientSession] = {}
         self.coordinator: RemoteProcess | None = None
         self.agents: dict[str, RemoteProcess] = {}
@@ -54,6 +43,14 @@ class Deeds:
         """Nodes whose servers are stopped."""
         self._orphans: dict[str, list[str]] = {}
         """Backends that serve a coordinator that was killed, by node."""
+
+    @abstractmethod
+    async def _start_another(self) -> None:
+        """Start another process of the coordinator."""
+
+    @abstractmethod
+    async def _living_agent(self, subscriber: str) -> RemoteProcess:
+        """Return a Subscriber's agent; start it if there is none, or if it has died."""
 
     @property
     def _deeds(self) -> dict[str, Callable[[FaultPlan, Arrival], Awaitable[ResumeOrder | None]]]:
@@ -95,7 +92,7 @@ class Deeds:
         self._orphans = await strikes.processes_of(self._topology, down=self.down)
         await process.kill()
         await strikes.until_gone(self._topology, self._orphans)
-        self._agenda.breaks(plan, self._start_again)
+        self._agenda.breaks(plan, self._start_another)
         return None
 
     async def _crash_agent(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder | None:
@@ -112,7 +109,7 @@ class Deeds:
     async def _pause(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:
         of_agent = plan.deed.what == "agent"
         # An agent that has not been used yet is started and stopped, so that its users wait for it.
-        process = await self._agent_of(plan.deed.node) if of_agent else self.coordinator
+        process = await self._living_agent(plan.deed.node) if of_agent else self.coordinator
         if process is None or not process.is_alive or process.is_stopped:
             raise nothing_there(plan.deed)
         process.stop()
@@ -132,10 +129,8 @@ class Deeds:
             await self._leave(deed.node)
             await strikes.kill_backends(node, pids)
             await self._return_to(deed.node)
-        elif deed.verb == "terminate":
-            await strikes.terminate_backends(node, pids)
         else:
-            await strikes.cancel_backends(node, pids)
+            await strikes.signal_backends(node, deed.verb, pids)
         return ResumeOrder()
 
     async def _restart(self, plan: FaultPlan, arrival: Arrival) -> ResumeOrder:

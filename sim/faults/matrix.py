@@ -300,7 +300,6 @@ class CellPlayer:
         )
 
     async def _play(self, case: Case, name: str) -> OrderHistory:
-        """Play a case and return its history."""
         clock = None
         if self._theatre.capabilities.is_virtual:
             loop = asyncio.get_running_loop()

@@ -70,19 +70,6 @@ def write_page(
         seconds: duration of the whole matrix.
         missing: rows without squares, each with where it is played instead.
     """
-    path.write_text(
-        page(title=title, squares=squares, seconds=seconds, missing=missing), encoding="utf-8"
-    )
-
-
-def page(
-    *,
-    title: str,
-    squares: Sequence[Square],
-    seconds: float,
-    missing: Sequence[tuple[str, str]] = (),
-) -> str:
-    """Return the page's text; see `write_page`."""
     rows = list(dict.fromkeys(square.row for square in squares))
     columns = list(dict.fromkeys(square.column for square in squares))
     places: dict[tuple[str, str], list[int]] = {}
@@ -99,7 +86,7 @@ def page(
             f'<td colspan="{max(1, len(columns))}">{html.escape(where)}</td></tr>'
         )
     here = resources.files("twopc.sim.faults")
-    return (
+    text = (
         (here / "matrix_page.html")
         .read_text(encoding="utf-8")
         .replace("{{title}}", html.escape(title))
@@ -109,6 +96,7 @@ def page(
         .replace("{{body}}", "\n".join(body))
         .replace("{{squares}}", _as_json(squares))
     )
+    path.write_text(text, encoding="utf-8")
 
 
 def figures(squares: Sequence[Square], seconds: float) -> str:

@@ -14,10 +14,11 @@ from contextlib import suppress
 import psycopg
 
 from twopc.drivers.points import Points
-from twopc.sim.faults.agenda import Agenda, SyncingSession
+from twopc.sim.faults.agenda import Agenda, waits_of_faults
 from twopc.sim.faults.plans import Arrival, FaultPlan
 from twopc.sim.scenario.values import FaultStrike
-from twopc.sim.sessions.waits import Wait, Waits
+from twopc.sim.sessions.interface import ClientSession
+from twopc.sim.sessions.waits import Waits
 
 
 class AgentCrashedError(psycopg.OperationalError):
@@ -63,16 +64,11 @@ class MergeFaults:
         for plan in self._agenda.broken(for_good=True):
             self._resume(plan.id)
 
-    def with_paused(self, waits: Waits, sessions: Mapping[str, SyncingSession]) -> Waits:
+    def with_paused(self, waits: Waits, sessions: Mapping[str, ClientSession]) -> Waits:
         """Return the waits, including those of sessions for which a stopped agent works."""
-        stopped = {
-            name: Wait(
-                session=name, on="", node=each, lock=f"the agent of {each}, which is stopped"
-            )
-            for name, session in sessions.items()
-            for each in session.synced
-            if each in self._paused
-        }
+        stopped = waits_of_faults(
+            {}, sessions, subscribers=(), silent=(), stopped=(), resting=self._paused
+        )
         return dataclasses.replace(waits, waits={**stopped, **waits.waits})
 
     async def _strike(self, plan: FaultPlan, point: str) -> None:

@@ -10,22 +10,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from twopc.drivers.recovery import SettledBranch
 from twopc.errors import ConfigurationError
 from twopc.sim.faults import strikes
-from twopc.sim.faults.agenda import Agenda, session_of_gid, session_of_process, waits_of_faults
+from twopc.sim.faults.agenda import session_of_gid, session_of_process, waits_of_faults
 from twopc.sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
 from twopc.sim.faults.call_server import ARM, CoordinatorSetup, HaltNotice, ResumeOrder, serve
 from twopc.sim.faults.capabilities import AGENTS, ANSWERS, COORDINATOR, COPIES, GATED
-from twopc.sim.faults.deeds import Deeds, Mend
+from twopc.sim.faults.deeds import Deeds
 from twopc.sim.faults.gates import FaultGate, GateWait
 from twopc.sim.faults.plans import Arrival, FaultPlan, NoEffectError
 from twopc.sim.faults.remote import RemoteProcess
-from twopc.sim.faults.ways import REQUESTS, Ways, gid_in
+from twopc.sim.faults.ways import REQUESTS, gid_in
 from twopc.sim.faults.wires import Fate
 from twopc.sim.scenario.values import FaultStrike
 from twopc.sim.sessions.servers import PostgresSession
@@ -56,9 +55,7 @@ class Performer(Deeds):
         off: frozenset[str] = frozenset(),
         settled: list[SettledBranch] | None = None,
     ) -> None:
-        agenda: Agenda[Mend] = Agenda(plans)
-        ways = Ways(topology, plans)
-        super().__init__(topology, observer, agenda, ways, self._start_another, self._living_agent)
+        super().__init__(topology, observer, plans)
         self._step_ms = step_ms
         self._off = off
         self._settled = settled
@@ -71,7 +68,6 @@ class Performer(Deeds):
         self._standing = 0
         """PID of the backend at the gate where the last fault has struck."""
         self._starting = asyncio.Lock()
-        self._copying = CopyPoints(topology, agenda, self._at_copy)
 
     async def add(self, plan: FaultPlan) -> None:
         """Add a fault.
@@ -146,7 +142,6 @@ class Performer(Deeds):
             await self._start()
 
     async def _living_agent(self, subscriber: str) -> RemoteProcess:
-        """Return a Subscriber's agent; start it if there is none, or if it has died."""
         process = self.agents.get(subscriber)
         if process is not None and process.is_alive:
             return process
@@ -189,7 +184,7 @@ class Performer(Deeds):
         elif name in self._gates:
             await self._gates[name].shut()
         elif plan.place.name in COPIES:
-            self._copying.stand_at(plan.place.point)
+            self._topology.copies.points.arm(plan.place.point, self._at_copies)
         elif plan.place.name in AGENTS:
             for agent in self.agents.values():
                 if agent.is_alive:
@@ -211,8 +206,7 @@ class Performer(Deeds):
             pids = session.begun if session is not None else {}
             arrival = Arrival(point=plan.place.point, session=name, gid=gid, pids=pids, text=text)
             word = await self.happen(plan.id, arrival)
-            if word is not None and word.delay_ms:
-                await _wait(word.delay_ms / 1000)
+            await _delay(word)
             return "lose" if word is None or word.lose else "pass"
 
         for wire in self._ways.wires(self._ways.of_answers(plan.place)):
@@ -243,10 +237,17 @@ class Performer(Deeds):
         await self.happen(plan.id, arrival)
         return True
 
-    async def _at_copy(self, plan: FaultPlan, arrival: Arrival) -> None:
-        word = await self.happen(plan.id, arrival)
-        if word is not None and word.delay_ms:
-            await _wait(word.delay_ms / 1000)
+    async def _at_copies(self, point: str) -> None:
+        """Perform the faults of a snapshot agent that has reached a point; it uses the administrator's connections."""
+        topology = self._topology
+        _, struck = self._agenda.arrived(point, session=None, gid="")
+        if self._agenda.occasions.at(point):
+            topology.copies.points.arm(point, self._at_copies)
+        for plan in struck:
+            nodes = (topology.publisher, topology.copies.subscriber)
+            pids = {name: (await topology.admin(name)).info.backend_pid for name in nodes}
+            arrival = Arrival(point=point, pids=pids, at=topology.copies.subscriber)
+            await _delay(await self.happen(plan.id, arrival))
 
     def waits(self, sessions: Mapping[str, PostgresSession]) -> dict[str, Wait]:
         """Return the sessions that wait for something that a fault has stopped."""
@@ -300,8 +301,7 @@ class Performer(Deeds):
         self, gate: FaultGate, word: ResumeOrder | None, arrival: Arrival
     ) -> None:
         """Let the sessions at a gate resume after its fault; the gate stays open."""
-        if word is not None and word.delay_ms:
-            await _wait(word.delay_ms / 1000)
+        await _delay(word)
         if word is not None and word.lose:
             await gate.let_fail(arrival.at, self._standing)
         await gate.open()
@@ -366,7 +366,7 @@ class Performer(Deeds):
                 await self._mend(plan.id)
         for gate in self._gates.values():
             await gate.open()
-        self._copying.close()
+        self._topology.copies.points.disarm()
         await self._ways.close()
 
 
@@ -374,47 +374,8 @@ def _is_of_agents(plan: FaultPlan) -> bool:
     return plan.deed.what == "agent" or plan.place.name in AGENTS
 
 
-async def _wait(seconds: float) -> None:
-    """Wait for the duration of a delay, which is the fault itself."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.Event().wait(), seconds)
-
-
-class CopyPoints:
-    """The protocol points of a topology's snapshot agent.
-
-    Args:
-        happen: performs a fault on the snapshot agent that has reached the fault's place.
-    """
-
-    def __init__(
-        self,
-        topology: Topology,
-        agenda: Agenda[Any],
-        happen: Callable[[FaultPlan, Arrival], Awaitable[None]],
-    ) -> None:
-        self._topology = topology
-        self._agenda = agenda
-        self._happen = happen
-
-    def stand_at(self, point: str) -> None:
-        """Halt every arrival at a point until its faults have been performed."""
-        self._topology.copies.points.arm(point, self._arrived)
-
-    async def _arrived(self, point: str) -> None:
-        _, struck = self._agenda.arrived(point, session=None, gid="")
-        if self._agenda.occasions.at(point):
-            self.stand_at(point)
-        for plan in struck:
-            await self._happen(plan, await self._arrival(point))
-
-    async def _arrival(self, point: str) -> Arrival:
-        """Return the arrival; the snapshot agent uses the administrator's connections."""
-        topology = self._topology
-        nodes = (topology.publisher, topology.copies.subscriber)
-        pids = {name: (await topology.admin(name)).info.backend_pid for name in nodes}
-        return Arrival(point=point, pids=pids, at=topology.copies.subscriber)
-
-    def close(self) -> None:
-        """Disarm all points."""
-        self._topology.copies.points.disarm()
+async def _delay(word: ResumeOrder | None) -> None:
+    """Wait for the duration of a delay, which is the fault itself; return at once if the fault is another."""
+    if word is not None and word.delay_ms:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), word.delay_ms / 1000)

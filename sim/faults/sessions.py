@@ -36,14 +36,12 @@ class RemoteSession(PostgresSession):
         **options: Any,
     ) -> None:
         super().__init__(*place, name=name, **options)
-        self.nodes: tuple[str, ...] = (self.node, *also)
+        self.nodes = (self.node, *also)
         self.begun: Mapping[str, int] = {}
         """PID at each node at the beginning of the last transaction."""
         self._living = living
         self._process: RemoteProcess | None = None
         """The coordinator's process with the open transaction."""
-        self.asks = ""
-        """Request that is not answered yet; empty: none."""
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -70,7 +68,6 @@ class RemoteSession(PostgresSession):
         try:
             self.gid, self.begun = await self._call("begin", self.nodes, level, role)
         except DeadError:
-            self._forget()
             raise self._lost() from None
         self.pid = self.begun[self.node]
         self._open, self._committed = True, False
@@ -80,14 +77,12 @@ class RemoteSession(PostgresSession):
         try:
             result = await self._call("send", self.at or self.node, text, params)
         except DeadError:
-            self._forget()
             raise self._lost() from None
         assert isinstance(result, Result)
         return result
 
     async def commit(self) -> None:
         if not self.is_pending:
-            self._forget()
             raise self._lost()
         try:
             await self._call("commit")
@@ -109,9 +104,6 @@ class RemoteSession(PostgresSession):
         finally:
             self._forget()
 
-    async def close(self) -> None:
-        await self.rollback()
-
     async def _call(self, verb: str, *arguments: Any) -> Any:
         if self._process is None:
             raise DeadError
@@ -127,6 +119,8 @@ class RemoteSession(PostgresSession):
         self._process, self.pid, self._open = None, 0, False
 
     def _lost(self) -> RejectedError:
+        """Forget the transaction, and return the error for its loss."""
+        self._forget()
         return RejectedError(
             "the coordinator has died, and with it what was not prepared",
             gid=self.gid, node=self.node, sqlstate="08006",
@@ -138,12 +132,6 @@ class StruckAnyClientSession(AnyClientSession):
 
     is_stopped = False
     """False, since there is no coordinator."""
-
-    def __init__(self, *place: Any, **options: Any) -> None:
-        super().__init__(*place, **options)
-        self.nodes: tuple[str, ...] = (self.node,)
-        self.asks = ""
-        """Request that is not answered yet; empty: none."""
 
     @property
     def begun(self) -> Mapping[str, int]:

@@ -47,6 +47,10 @@ _REMAINING = """
 select pid, application_name, state, wait_event, query from pg_stat_activity
 where pid || ' ' || extract(epoch from backend_start) = any (%s) and wait_event_type is distinct from 'Lock'
 """
+_SIGNALS = {
+    "terminate": "select pg_terminate_backend(%s, 5000)",
+    "cancel": "select pg_cancel_backend(%s)",
+}
 _FILLER = "by_hand_"
 
 
@@ -146,16 +150,14 @@ async def kill_backends(node: Node, pids: list[int]) -> None:
     await until(is_up_again, f"the server of {node.name} to be up again", _UP_S)
 
 
-async def terminate_backends(node: Node, pids: list[int]) -> None:
-    """Terminate backends with pg_terminate_backend, and wait until they have exited."""
-    for pid in pids:
-        await ask(node, "select pg_terminate_backend(%s, 5000)", (pid,))
+async def signal_backends(node: Node, verb: str, pids: list[int]) -> None:
+    """Terminate backends, and wait until they have exited; or cancel their statements.
 
-
-async def cancel_backends(node: Node, pids: list[int]) -> None:
-    """Cancel statements with pg_cancel_backend; no effect on idle backends."""
+    Args:
+        verb: ``terminate`` or ``cancel``; the latter has no effect on idle backends.
+    """
     for pid in pids:
-        await ask(node, "select pg_cancel_backend(%s)", (pid,))
+        await ask(node, _SIGNALS[verb], (pid,))
 
 
 # -- servers ---------------------------------------------------------------------------------------

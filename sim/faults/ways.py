@@ -94,20 +94,19 @@ class Ways:
     def address(self, name: str) -> ParticipantAddress:
         """Return the connection strings with which the coordinator reaches a node."""
         plain = self._topology.address(name)
-        wire = self._wires.get((COORDINATOR, name))
-        if wire is None:
-            return plain
         return ParticipantAddress(
             name=name,
-            dsn=wire.through(plain.dsn),
-            application_dsn=wire.through(plain.application_dsn),
+            dsn=self._led(name, plain.dsn),
+            application_dsn=self._led(name, plain.application_dsn),
         )
 
     def distribution(self) -> str:
         """Return the connection string with which the coordinator reaches the decision log."""
         name = self._topology.distribution
-        dsn = self._topology.node(name).coordinator_dsn
-        wire = self._wires.get((COORDINATOR, name))
+        return self._led(name, self._topology.node(name).coordinator_dsn)
+
+    def _led(self, node: str, dsn: str) -> str:
+        wire = self._wires.get((COORDINATOR, node))
         return dsn if wire is None else wire.through(dsn)
 
     def of(self, plan: FaultPlan) -> list[Way]:

@@ -19,6 +19,9 @@ from twopc.sim.pytest_plugin.fixtures import (
     twopc_async,
     twopc_bench,
     twopc_factory,
+    twopc_merge,
+    twopc_merge_async,
+    twopc_merge_template,
     twopc_player,
     twopc_repetition,
     twopc_run,
@@ -26,11 +29,6 @@ from twopc.sim.pytest_plugin.fixtures import (
     twopc_template,
 )
 from twopc.sim.pytest_plugin.marks import MARKERS, wrong
-from twopc.sim.pytest_plugin.merge_fixtures import (
-    twopc_merge,
-    twopc_merge_async,
-    twopc_merge_template,
-)
 
 __all__ = [
     "twopc",

@@ -74,7 +74,10 @@ class ScenarioItem(pytest.Item):
         """Play the order and compare it with the file's expectations."""
         player: FilePlayer = self._request.getfixturevalue("twopc_player")
         self.outcome = player.play(self.loaded, selection(self.config, self.name))
-        self._note()
+        seed = next((each.seed for each in self.outcome.cases if each.seed), 0)
+        self.user_properties.append(("twopc_seed", seed))
+        gids = {record.gid for record in self.outcome.records if record.gid}
+        self.user_properties.append(("twopc_gids", " ".join(sorted(gids))))
         if self.outcome.skipped:
             pytest.skip(self.outcome.skipped)
         if self.outcome.is_wrong:
@@ -82,13 +85,6 @@ class ScenarioItem(pytest.Item):
                 accept(self.outcome)
                 return
             raise OrderFailedError(self.outcome)
-
-    def _note(self) -> None:
-        assert self.outcome is not None
-        seed = next((each.seed for each in self.outcome.cases if each.seed), 0)
-        self.user_properties.append(("twopc_seed", seed))
-        gids = {record.gid for record in self.outcome.records if record.gid}
-        self.user_properties.append(("twopc_gids", " ".join(sorted(gids))))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return the expectation in the file, and why it was not met."""

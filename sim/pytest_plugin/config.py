@@ -6,6 +6,7 @@ Options and ini values are named ``--twopc-seed`` and ``twopc_seed``.
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,13 +85,10 @@ def settings_of(config: pytest.Config) -> RunSettings:
         try:
             config.stash[_SETTINGS] = load(flags, environment=os.environ, start=config.rootpath)
         except ConfigurationError as error:
-            raise pytest.UsageError(_named(str(error))) from None
+            # a message names an option as the command line does: --seed
+            named = re.sub("^--", "--twopc-", str(error))
+            raise pytest.UsageError(named) from None
     return config.stash[_SETTINGS]
-
-
-def _named(message: str) -> str:
-    """Return a message with the plugin's names of options, such as ``--twopc-seed``."""
-    return f"--twopc-{message[2:]}" if message.startswith("--") else message
 
 
 def one_order(config: pytest.Config) -> str:
@@ -128,8 +126,3 @@ def timeout_s(config: pytest.Config) -> float:
     """Return the timeout of a statement in seconds."""
     milliseconds = settings_of(config).timeout_ms
     return _TIMEOUT_S if milliseconds is None else milliseconds / 1000
-
-
-def worker() -> str:
-    """Return the name of this process within the run."""
-    return os.environ.get("PYTEST_XDIST_WORKER", "main")

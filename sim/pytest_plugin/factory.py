@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from twopc.sim.pytest_plugin.fixtures import give_back, open_topology
-from twopc.sim.pytest_plugin.marks import MarkOptions, options_of
+from twopc.sim.pytest_plugin.marks import options_of
 
 if TYPE_CHECKING:
     from twopc.sim.testing.bench import Bench, Reset
@@ -78,22 +78,12 @@ def _shared(scope: Scope, options: dict[str, Any]) -> Any:
                 ),
                 stacklevel=2,
             )
-        made, requested = open_topology(request, twopc_bench, twopc_template, _asked(options))
+        asked = options_of((), options)  # marks belong to tests
+        made, requested = open_topology(request, twopc_bench, twopc_template, asked)
         yield made
         give_back(request.node, twopc_bench, made, requested, "none")
 
     return shared
-
-
-def _asked(options: dict[str, Any]) -> MarkOptions:
-    """Return the options of a fixture alone, since marks belong to tests."""
-
-    class _NoMarks:
-        @staticmethod
-        def iter_markers(_: str) -> Iterator[Any]:
-            return iter(())
-
-    return options_of(_NoMarks, options)
 
 
 def _kept(scope: Scope, options: dict[str, Any]) -> Any:
@@ -104,7 +94,7 @@ def _kept(scope: Scope, options: dict[str, Any]) -> Any:
         request: pytest.FixtureRequest, twopc_bench: Bench, twopc_template: Any
     ) -> Iterator[TestTopology]:
         home = request.node.getparent(_COLLECTORS[scope]) or request.session
-        asked = options_of(request.node, options)
+        asked = options_of(request.node.iter_markers("twopc"), options)
         made, requested = open_topology(
             request, twopc_bench, twopc_template, asked, group=f"{home.nodeid} {id(options)}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from twopc.sim.testing.asynchronous import AsyncTestTopology
     from twopc.sim.testing.bench import Bench, Reset, TopologyRequest
     from twopc.sim.testing.blocking_bench import TestTopology
+    from twopc.sim.testing.merge_doubles import AsyncTestMerge, TestMerge
 
 
 @pytest.fixture(scope="session")
@@ -28,10 +30,10 @@ def twopc_server(request: pytest.FixtureRequest) -> Iterator[Any]:
     pytest-postgresql or a container of testcontainers.
     """
     from twopc.errors import ServerError
-    from twopc.sim.testing.servers import started
+    from twopc.server.choice import choose
 
     try:
-        server = started(config.settings_of(request.config).pg)
+        server = choose(config.settings_of(request.config).pg)
     except ServerError as error:
         raise wrong(f"no PostgreSQL server: {error}") from None
     yield server
@@ -53,7 +55,7 @@ def twopc_bench(request: pytest.FixtureRequest, twopc_server: Any) -> Iterator[B
 
     bench = Bench(
         lambda: twopc_server,
-        worker=config.worker(),
+        worker=os.environ.get("PYTEST_XDIST_WORKER", "main"),
         timeout_s=config.timeout_s(request.config),
     )
     yield bench
@@ -80,8 +82,29 @@ def twopc_run(request: pytest.FixtureRequest, twopc_player: FilePlayer) -> FileO
     The file is searched for in the test's folder first. An order that does not meet its expectations fails the test
     at once; otherwise `history` and `verdicts` can be examined.
     """
+    from twopc.sim.pytest_plugin.collect import selection, shown
+    from twopc.sim.scenario.check import load
 
-    return play(request, twopc_player)
+    mark = request.node.get_closest_marker("twopc_scenario")
+    if mark is None:
+        raise wrong("twopc_run needs @pytest.mark.twopc_scenario('file.twopc.yaml')")
+    file, orders = _arguments(*mark.args, **mark.kwargs)
+    path = request.path.parent / file
+    try:
+        loaded = load(shown(path if path.exists() else Path(file)))
+        outcome = twopc_player.play(loaded, selection(request.config, orders))
+    except TwopcError as error:
+        raise wrong(str(error)) from None
+    if outcome.is_wrong:
+        raise wrong(outcome.text())
+    if outcome.skipped:
+        pytest.skip(outcome.skipped)
+    return outcome
+
+
+def _arguments(file: str, orders: str = "") -> tuple[str, str]:
+    """Return the arguments of the mark ``twopc_scenario``."""
+    return file, orders
 
 
 @pytest.fixture
@@ -95,7 +118,7 @@ def twopc_factory(
     made: list[tuple[TestTopology, TopologyRequest, Reset]] = []
 
     def make(**options: Any) -> TestTopology:
-        asked = options_of(request.node, options)
+        asked = options_of(request.node.iter_markers("twopc"), options)
         topology, needed = open_topology(request, twopc_bench, twopc_template, asked)
         made.append((topology, needed, asked.reset))
         return topology
@@ -109,7 +132,6 @@ def open_topology(
     request: pytest.FixtureRequest, bench: Bench, template: Any, asked: Any, *, group: str = ""
 ) -> tuple[TestTopology, TopologyRequest]:
     """Return a topology for the test, or the scope, of a request; requests of one `group` share databases."""
-    from twopc.errors import TwopcError
     from twopc.sim.testing.blocking_bench import TestTopology
 
     requested = asked.request(template, group, any_client=config.any_client(request.config))
@@ -210,32 +232,51 @@ def twopc_repetition(request: pytest.FixtureRequest) -> int:
     return int(getattr(request, "param", 0))
 
 
-def play(request: pytest.FixtureRequest, player: FilePlayer) -> FileOutcome:
-    """Play the file of the test's mark; return the outcome.
-
-    Raises:
-        pytest.fail.Exception: an expectation is not met, or the file is invalid.
+@pytest.fixture(scope="session")
+def twopc_merge_template() -> Sequence[Any]:
+    """The content of every topology of merge replication; see `twopc_template`. Tables with a primary key are
+    merged.
     """
-    from twopc.sim.pytest_plugin.collect import selection, shown
-    from twopc.sim.scenario.check import load
+    return ()
 
-    mark = request.node.get_closest_marker("twopc_scenario")
-    if mark is None:
-        raise wrong("twopc_run needs @pytest.mark.twopc_scenario('file.twopc.yaml')")
-    file, orders = _arguments(*mark.args, **mark.kwargs)
-    path = request.path.parent / file
+
+@pytest.fixture
+def twopc_merge(
+    request: pytest.FixtureRequest,
+    twopc_bench: Bench,
+    twopc_merge_template: Any,
+    twopc_repetition: int,
+) -> Iterator[TestMerge]:
+    """A Publisher and two Subscribers of merge replication on real PostgreSQL, new for this test.
+
+    ``@pytest.mark.twopc_merge(subscribers={"anna": {"kind": "server", "priority": 75}}, …)`` changes the properties
+    of the topology.
+    """
+    from twopc.sim.testing.merge_bed import MergeBed, request_of
+    from twopc.sim.testing.merge_doubles import TestMerge
+
+    options: dict[str, Any] = {}
+    for mark in reversed(list(request.node.iter_markers("twopc_merge"))):
+        if mark.args:
+            raise wrong("@pytest.mark.twopc_merge takes named options only, as subscribers=3")
+        options |= mark.kwargs
     try:
-        loaded = load(shown(path if path.exists() else Path(file)))
-        outcome = player.play(loaded, selection(request.config, orders))
-    except TwopcError as error:
-        raise wrong(str(error)) from None
-    if outcome.is_wrong:
-        raise wrong(outcome.text())
-    if outcome.skipped:
-        pytest.skip(outcome.skipped)
-    return outcome
+        requested = request_of(options, twopc_merge_template)
+        bed = MergeBed(
+            requested, twopc_bench.server, request.node.name, timeout_s=twopc_bench.timeout_s
+        )
+        made = TestMerge(twopc_bench, bed, seed=config.settings_of(request.config).seed or 0)
+        made.renew()
+    except (TwopcError, TypeError) as error:
+        raise wrong(f"twopc_merge: {error}") from None
+    request.node.stash.setdefault(TOPOLOGIES, []).append(made)
+    yield made
+    twopc_bench.call(made.bed.close)
 
 
-def _arguments(file: str, orders: str = "") -> tuple[str, str]:
-    """Return the mark's arguments."""
-    return file, orders
+@pytest.fixture
+def twopc_merge_async(twopc_merge: TestMerge) -> AsyncTestMerge:
+    """The topology of `twopc_merge` in awaitable form, for tests with any event loop."""
+    from twopc.sim.testing.merge_doubles import AsyncTestMerge
+
+    return AsyncTestMerge(twopc_merge)

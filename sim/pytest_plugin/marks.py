@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -81,21 +82,21 @@ def wrong(message: str) -> BaseException:
     return pytest.fail.Exception(message, pytrace=False)
 
 
-def options_of(item: Any, options: dict[str, Any]) -> MarkOptions:
-    """Return the options: from the arguments, else from the nearest mark, else the defaults.
+def options_of(marks: Iterable[pytest.Mark], options: Mapping[str, Any]) -> MarkOptions:
+    """Return the options: from the arguments, else from the marks, the nearest first, else the defaults.
 
     Raises:
         pytest.fail.Exception: an option is unknown or invalid.
     """
     asked = MarkOptions()
-    for mark in reversed(list(item.iter_markers("twopc"))):
+    for mark in reversed(list(marks)):
         if mark.args:
             raise wrong("@pytest.mark.twopc takes named options only, as subscribers=3")
         asked = _with(asked, mark.kwargs, "@pytest.mark.twopc")
     return _with(asked, options, "twopc_factory")
 
 
-def _with(asked: MarkOptions, options: dict[str, Any], where: str) -> MarkOptions:
+def _with(asked: MarkOptions, options: Mapping[str, Any], where: str) -> MarkOptions:
     known = [field.name for field in fields(MarkOptions)]
     for name in options:
         if name not in known:

@@ -32,10 +32,10 @@ def topologies_of(item: pytest.Item) -> list[TestTopology]:
 
 
 def add_properties(item: pytest.Item) -> None:
-    """Add seed and gids to the JUnit report."""
-    topologies = topologies_of(item)
-    if not topologies or _PROPERTIES in item.stash:
+    """Add seed and gids of a test's topologies to the JUnit report."""
+    if _PROPERTIES in item.stash:
         return
+    topologies = topologies_of(item)
     item.stash[_PROPERTIES] = True
     item.user_properties.append(("twopc_seed", topologies[0].seed))
     gids = {record.gid for each in topologies for record in each.history if record.gid}
@@ -47,12 +47,10 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
     """Add timeline, diagram and the command to run the test again, for each topology with a history."""
     for topology in topologies_of(item):
         records = topology.history
-        happened = any(record.session or record.kind == "deliver" for record in records)
-        if happened:
+        if any(record.session or record.kind == "deliver" for record in records):
             report.sections.append(("twopc timeline", timeline(records)))
             report.sections.append(("twopc diagram", picture(records)))
-    if topologies_of(item):
-        report.sections.append(("twopc reproduce", reproduce(item)))
+    report.sections.append(("twopc reproduce", reproduce(item)))
 
 
 def timeline(records: list[HistoryRecord]) -> str:

@@ -1,17 +1,17 @@
-"""The interface of a session, common to servers, a coordinator's own process, and the model."""
+"""The base of all sessions: on servers, with a coordinator in a process of its own, and in the model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from twopc.errors import LocalProtocolError
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.scripts import SessionMessage
-from twopc.sim.sessions.waits import ObservedSession
 
 #: SQLSTATE if there is no subscription, or one exists already (object_not_in_prerequisite_state).
 NOT_SUBSCRIBED = "55000"
-ONLY_PLAIN = "only a plain session takes a script"
+NO_SUBSCRIPTIONS = "subscriptions of a scenario that merges last as long as its order"
 ONLY_SYNCS = "the agents' session only syncs: it has no transactions"
 
 
@@ -25,59 +25,86 @@ class SyncError(Exception):
         self.number = number
 
 
-class ClientSession(ObservedSession, Protocol):
-    """One client, connected to one node. Refusals are raised as `twopc.errors.TransactionError`."""
+class ClientSession:
+    """One client, connected to one node, as servers, a coordinator's own process, and the model implement it.
 
-    at: str
-    """Subscriber at which the next statement is run, if the transactions span several."""
+    Refusals are raised as `twopc.errors.TransactionError`. Without further implementation it only syncs: it has no
+    transactions, and receives no messages.
+    """
+
+    messages: Sequence[SessionMessage] = ()
+    """Notices and notifications received, in order."""
+    printable: Sequence[Mapping[str, Any]] = ()
+    """All results of the last script, in the form of `twopc.sim.sessions.scripts.printable`."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.nodes: tuple[str, ...] = (node,)
+        """Nodes at which the transactions have branches."""
+        self.at = ""
+        """Subscriber at which the next statement is run, if the transactions span several."""
+        self.pid = 0
+        self._open = False
+        self._committed = False
+        self.synced: tuple[str, ...] = ()
+        """Subscribers whose agents are working for this session."""
+        self.asks = ""
+        """Request in progress, for sessions that faults strike: ``commit`` or another; empty: none."""
 
     @property
-    def messages(self) -> Sequence[SessionMessage]:
-        """Notices and notifications received, in order."""
-        ...
+    def gid(self) -> str:
+        """The global transaction that is open or was last."""
+        return ""
 
     @property
-    def printable(self) -> Sequence[Mapping[str, Any]]:
-        """All results of the last script, in the form of `twopc.sim.sessions.scripts.printable`."""
-        ...
-
-    def collect(self) -> None:
-        """Receive the messages that have arrived while the session was idle."""
-        ...
+    def pids(self) -> Mapping[str, int]:
+        """PID of the session's backend at each of its nodes."""
+        return {self.node: self.pid}
 
     @property
     def is_open(self) -> bool:
         """Whether a transaction is open. A plain session's script may have begun or ended it."""
-        ...
+        return self._open
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether the last transaction has committed and no other is open."""
+        return self._committed and not self.is_open
+
+    async def syncing(self) -> list[tuple[str, int]]:
+        """Return node and PID of the agents at work for the session."""
+        return []
+
+    def collect(self) -> None:
+        """Receive the messages that have arrived while the session was idle."""
 
     async def begin(self, level: str, role: str = "") -> None:
         """Begin a transaction with an isolation level, optionally in another role than the application's."""
-        ...
+        raise LocalProtocolError(ONLY_SYNCS)
 
-    async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
+    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
         """Run one statement; ``:name`` stands for a parameter."""
-        ...
+        raise LocalProtocolError(ONLY_SYNCS)
 
     async def xid(self) -> str:
         """Return the transaction ID at the session's node; empty if none is assigned or a branch marker will show
         it.
         """
-        ...
+        return ""
 
     async def script(self, text: str) -> Result:
         """Send several statements unchanged, transaction control among them; for plain sessions only.
 
         Returns the last statement's result.
         """
-        ...
+        raise LocalProtocolError("only a plain session takes a script")
 
     async def commit(self) -> None:
         """Commit at all nodes or at none."""
-        ...
+        raise LocalProtocolError(ONLY_SYNCS)
 
     async def rollback(self) -> None:
-        """Roll back at all nodes."""
-        ...
+        """Roll back at all nodes; no effect if no transaction is open."""
 
     async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         """Deliver all that is committed to these Subscribers (none: that of this session's node, or all).
@@ -85,24 +112,23 @@ class ClientSession(ObservedSession, Protocol):
         Returns the report of each merge session: `subscriber`, and the fields of a
         `twopc.drivers.merge.engine.MergeReport`; distribution agents report nothing. Raises SyncError.
         """
-        ...
+        raise NotImplementedError
 
     async def reinitialise(self) -> None:
         """Replace every row of this session's Subscriber. Raises RejectedError."""
-        ...
+        raise NotImplementedError
 
     async def subscribe(self) -> None:
         """Subscribe this session's node: make a copy, and deliver later changes. Raises RejectedError."""
-        ...
+        raise LocalProtocolError(NO_SUBSCRIPTIONS)
 
     async def unsubscribe(self) -> None:
         """Remove the subscription of this session's node; its rows stay. Raises RejectedError."""
-        ...
+        raise LocalProtocolError(NO_SUBSCRIPTIONS)
 
     async def cancel(self) -> None:
         """Ask the server to cancel the session's running statement; called while it runs."""
-        ...
 
     async def close(self) -> None:
         """Disconnect; an open transaction is rolled back."""
-        ...
+        await self.rollback()

@@ -5,9 +5,8 @@ See `twopc.sim.sessions.interface.ClientSession` for the methods.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import pq, sql
@@ -21,37 +20,36 @@ from twopc.errors import (
     from_sqlstate,
 )
 from twopc.sim.scenario import sqltext
-from twopc.sim.sessions.interface import ONLY_PLAIN, ONLY_SYNCS
+from twopc.sim.sessions.interface import ONLY_SYNCS, ClientSession
 from twopc.sim.sessions.results import Result, Rows
 from twopc.sim.sessions.scripts import SessionMessage, message_of
 from twopc.sim.sessions.waits import Observer
 
+if TYPE_CHECKING:
+    from twopc.sim.merge import MergeTopology
+    from twopc.sim.topology import Topology
+
+LEVELS = ("read committed", "repeatable read", "serializable")
 #: The transaction ID in the form of xmin: 32 bits, without the epoch.
 _XID = b"select (pg_current_xact_id_if_assigned()::text::bigint % 4294967296)::text"
 #: Converts a server's error into an exception, given the node and the global transaction.
 Refusal = Callable[..., Exception]
 
 
-class OneNodeSession:
-    """Common part of all kinds of session; has no transactions itself.
+class OneNodeSession(ClientSession):
+    """Common part of all kinds of session on servers; has no transactions itself.
 
     Args:
         refusal: converts a server's error into an exception; default: one of `twopc.errors`.
     """
 
+    gid = ""
+
     def __init__(self, node: str, observer: Observer, *, refusal: Refusal | None = None) -> None:
-        self.node = node
+        super().__init__(node)
         self._observer = observer
         self._refusal = refusal or refused
-        self.at = ""
-        self.pid = 0
-        self.gid = ""
         self.messages: list[SessionMessage] = []
-        self.printable: list[dict[str, Any]] = []
-        self._open = False
-        self._committed = False
-        self.synced: tuple[str, ...] = ()
-        """Subscribers whose agents are working for this session."""
 
     async def cancel(self) -> None:
         """Cancel the running statement at this session's own node."""
@@ -61,37 +59,8 @@ class OneNodeSession:
             if pid:
                 await self._observer.cancel(node, pid)
 
-    async def syncing(self) -> list[tuple[str, int]]:
-        """Return node and PID of the agents at work for this session."""
-        return []
-
-    @property
-    def pids(self) -> Mapping[str, int]:
-        """PID of the session's backend at each of its nodes."""
-        return {self.node: self.pid}
-
-    async def xid(self) -> str:
-        """See `twopc.sim.sessions.interface.ClientSession`; empty, since a coordinated transaction has branch
-        markers.
-        """
-        return ""
-
-    @property
-    def is_open(self) -> bool:
-        return self._open
-
-    @property
-    def has_committed(self) -> bool:
-        return self._committed and not self.is_open
-
-    def collect(self) -> None:
-        """See `twopc.sim.sessions.interface.ClientSession`; no effect."""
-
     def _noticed(self, arrived: psycopg.errors.Diagnostic | psycopg.Notify) -> None:
         self.messages.append(message_of(arrived))
-
-    async def begin(self, level: str, role: str = "") -> None:
-        raise LocalProtocolError(ONLY_SYNCS)
 
     async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
         used = {name: params[name] for name in sqltext.parameters(text)}
@@ -107,39 +76,23 @@ class OneNodeSession:
     async def _send(self, query: Any, params: Any) -> Result:
         raise LocalProtocolError(ONLY_SYNCS)
 
-    async def script(self, text: str) -> Result:
-        raise LocalProtocolError(ONLY_PLAIN)
-
-    async def commit(self) -> None:
-        raise LocalProtocolError(ONLY_SYNCS)
-
-    async def rollback(self) -> None:
-        """See `twopc.sim.sessions.interface.ClientSession`; no effect, since no transaction is open."""
-
-    async def close(self) -> None:
-        """Disconnect; an open transaction is rolled back."""
-
     def _error(self, error: psycopg.Error) -> Exception:
         """Return a server's error as the application sees it."""
         return self._refusal(error, node=self.node, gid=self.gid)
 
 
-class LocalSession(OneNodeSession, ABC):
+class LocalSession(OneNodeSession):
     """Plain transactions at one node."""
 
+    _topology: Topology | MergeTopology
     _connection: psycopg.AsyncConnection[Any] | None = None
     _settles = "whether it is committed, its rows tell"
     """How the outcome of a transaction is determined whose connection was lost at COMMIT; part of a message."""
 
     @property
-    @abstractmethod
     def dsn(self) -> str:
-        """Connection string."""
-
-    @property
-    @abstractmethod
-    def lock_timeout_ms(self) -> int:
-        """How long statements wait for a lock."""
+        """Connection string of the application's role."""
+        return self._topology.node(self.node).app_dsn
 
     @property
     def application(self) -> str | None:
@@ -168,7 +121,7 @@ class LocalSession(OneNodeSession, ABC):
                 self._connection = await psycopg.AsyncConnection.connect(
                     self.dsn,
                     autocommit=True,
-                    options=f"-c lock_timeout={self.lock_timeout_ms}",
+                    options=f"-c lock_timeout={self._topology.wiring.lock_timeout_ms}",
                     application_name=self.application,
                 )
             except psycopg.Error as error:
@@ -266,6 +219,6 @@ async def result_of(cursor: Any) -> Result:
 
 
 def _level(level: str) -> sql.Composable:
-    if level not in ("read committed", "repeatable read", "serializable"):
+    if level not in LEVELS:
         raise ConfigurationError(f"isolation level {level!r} is not known")
     return sql.SQL(level)

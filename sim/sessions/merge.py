@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict
 from typing import Any
 
-from twopc.errors import LocalProtocolError, MergeError, RejectedError, SubscriptionError
+from twopc.drivers.merge.engine import MergeReport
+from twopc.errors import MergeError, RejectedError, SubscriptionError
 from twopc.sim.merge import MergeTopology
-from twopc.sim.sessions.interface import NOT_SUBSCRIBED, SyncError
+from twopc.sim.sessions.interface import NOT_SUBSCRIBED, ClientSession, SyncError
 from twopc.sim.sessions.local import LocalSession, Refusal
 from twopc.sim.sessions.waits import Observer
 
-Around = Callable[[str], AbstractAsyncContextManager[None]]
+Around = Callable[[str], AbstractAsyncContextManager[Any]]
 """Returns a context manager that is entered for each session of the Merge Agent, given its Subscriber."""
 
-NO_SUBSCRIPTIONS = "subscriptions of a scenario that merges last as long as its order"
 
-
-def unwatched(_: str) -> AbstractAsyncContextManager[None]:
-    """Return a context manager without effect."""
-    return nullcontext()
+async def merge_sessions(
+    session: ClientSession,
+    subscribers: Sequence[str],
+    merge: Callable[[str], Awaitable[MergeReport]],
+    publisher_of: Callable[[str], str],
+    around: Around,
+) -> Sequence[Mapping[str, Any]]:
+    """Run a session of the Merge Agent for each Subscriber; see `ClientSession.sync`."""
+    reports = []
+    for name in subscribers:
+        session.synced = (name,)
+        try:
+            async with around(name):
+                report = await merge(name)
+        except MergeError as error:
+            raise SyncError(
+                str(error), node=error.node, sqlstate=error.sqlstate, number=error.number
+            ) from error
+        except SubscriptionError as error:
+            raise SyncError(str(error), node=name, sqlstate=NOT_SUBSCRIBED) from error
+        finally:
+            session.synced = ()
+        reports.append({"subscriber": name, "publisher": publisher_of(name), **asdict(report)})
+    return reports
 
 
 class MergeLocalSession(LocalSession):
     """A session of an application at one node, in the application's role."""
+
+    _topology: MergeTopology
 
     def __init__(
         self,
@@ -34,7 +56,7 @@ class MergeLocalSession(LocalSession):
         observer: Observer,
         *,
         refusal: Refusal | None = None,
-        around: Around = unwatched,
+        around: Around = nullcontext,
     ) -> None:
         """`around` returns the context of each session of the Merge Agent; see the base class for the other
         arguments.
@@ -42,14 +64,6 @@ class MergeLocalSession(LocalSession):
         super().__init__(node, observer, refusal=refusal)
         self._topology = topology
         self._around = around
-
-    @property
-    def dsn(self) -> str:
-        return self._topology.node(self.node).app_dsn
-
-    @property
-    def lock_timeout_ms(self) -> int:
-        return self._topology.wiring.lock_timeout_ms
 
     async def syncing(self) -> list[tuple[str, int]]:
         """Return node and PID of both ends of each merge session at work for this session."""
@@ -59,24 +73,11 @@ class MergeLocalSession(LocalSession):
         return results
 
     async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-        own = () if self.node == self._topology.publisher else (self.node,)
-        reports = []
-        for name in subscribers or own or self._topology.subscribers:
-            self.synced = (name,)
-            try:
-                async with self._around(name):
-                    report = await self._topology.sync(name)
-            except MergeError as error:
-                raise SyncError(
-                    str(error), node=error.node, sqlstate=error.sqlstate, number=error.number
-                ) from error
-            except SubscriptionError as error:
-                raise SyncError(str(error), node=name, sqlstate=NOT_SUBSCRIBED) from error
-            finally:
-                self.synced = ()
-            publisher = self._topology.tree.publisher_of(name)
-            reports.append({"subscriber": name, "publisher": publisher, **asdict(report)})
-        return reports
+        topology = self._topology
+        own = () if self.node == topology.publisher else (self.node,)
+        names = subscribers or own or topology.subscribers
+        publisher_of = topology.tree.publisher_of
+        return await merge_sessions(self, names, topology.sync, publisher_of, self._around)
 
     async def reinitialise(self) -> None:
         try:
@@ -87,9 +88,3 @@ class MergeLocalSession(LocalSession):
             ) from error
         except SubscriptionError as error:
             raise RejectedError(str(error), node=self.node, sqlstate=NOT_SUBSCRIBED) from error
-
-    async def subscribe(self) -> None:
-        raise LocalProtocolError(NO_SUBSCRIPTIONS)
-
-    async def unsubscribe(self) -> None:
-        raise LocalProtocolError(NO_SUBSCRIPTIONS)

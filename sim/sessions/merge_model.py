@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import psycopg
 
-from twopc.errors import LocalProtocolError, MergeError, RejectedError
+from twopc.errors import RejectedError
 from twopc.sim.model.clients import PublisherClient
 from twopc.sim.model.merge.merge_nodes import ModelMerging
 from twopc.sim.model.values import SqlError
-from twopc.sim.sessions.interface import SyncError
-from twopc.sim.sessions.merge import NO_SUBSCRIPTIONS, Around
+from twopc.sim.sessions.interface import ClientSession
+from twopc.sim.sessions.merge import Around, merge_sessions
 from twopc.sim.sessions.model import CoordinatedSession, SessionPlace
 
 
@@ -40,23 +39,11 @@ class MergeVirtualSession(CoordinatedSession):
         ]
 
     async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-        model = self._model
+        model, merging = self._model, self._merging
         own = () if self.node == model.spec.publisher else (self.node,)
-        reports = []
-        for name in subscribers or own or model.subscribers:
-            self.synced = (name,)
-            try:
-                async with self._around(name):
-                    report = await self._merging.sync(name)
-            except MergeError as error:
-                raise SyncError(
-                    str(error), node=error.node, sqlstate=error.sqlstate, number=error.number
-                ) from error
-            finally:
-                self.synced = ()
-            publisher = self._merging.publishers[name]
-            reports.append({"subscriber": name, "publisher": publisher, **asdict(report)})
-        return reports
+        names = subscribers or own or model.subscribers
+        publisher_of = merging.publishers.__getitem__
+        return await merge_sessions(self, names, merging.sync, publisher_of, self._around)
 
     async def reinitialise(self) -> None:
         try:
@@ -75,8 +62,6 @@ class MergeVirtualSession(CoordinatedSession):
                 sqlstate=error.sqlstate,
             ) from error
 
-    async def subscribe(self) -> None:
-        raise LocalProtocolError(NO_SUBSCRIPTIONS)
-
-    async def unsubscribe(self) -> None:
-        raise LocalProtocolError(NO_SUBSCRIPTIONS)
+    # subscriptions last as long as the order
+    subscribe = ClientSession.subscribe
+    unsubscribe = ClientSession.unsubscribe

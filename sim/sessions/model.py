@@ -17,7 +17,6 @@ from twopc.errors import (
     ConfigurationError,
     DeliveryError,
     InDoubtError,
-    LocalProtocolError,
     RejectedError,
     SubscriptionError,
     TransactionError,
@@ -39,7 +38,7 @@ from twopc.sim.model.values import (
 )
 from twopc.sim.model.wire import Wire
 from twopc.sim.scenario import sqltext
-from twopc.sim.sessions.interface import NOT_SUBSCRIBED, ONLY_PLAIN, ONLY_SYNCS, SyncError
+from twopc.sim.sessions.interface import NOT_SUBSCRIBED, ClientSession, SyncError
 from twopc.sim.sessions.results import Result, Rows
 
 T = TypeVar("T")
@@ -54,52 +53,24 @@ class SessionPlace:
     """Converts an error about an unsupported feature into one with its place in the scenario's file."""
 
 
-class VirtualSession:
-    """Common part of all kinds of session; without transactions, for steps that only sync."""
-
-    messages = ()
-    """Empty: the model sends no messages."""
-    printable = ()
-    """Empty: the model has no text form of values."""
+class VirtualSession(ClientSession):
+    """Common part of all kinds of session of the model; without transactions, for steps that only sync."""
 
     def __init__(self, place: SessionPlace, name: str, node: str) -> None:
+        super().__init__(node)
         self._model = place.model
         self._blame = place.blame
         self.name = name
-        self.node = node
-        self.at = ""
-        self.pid = 0
-        self._open = False
-        self._committed = False
-        self.synced: tuple[str, ...] = ()
-        """Subscribers whose agents are working for this session."""
-        self.asks = ""
-        """Operation in progress: ``commit`` or another; empty: none."""
         self.work: simpy.Process | None = None
         """Process of the model that performs the operation."""
         self.changing = 0
         """PID of the process that is changing the node's subscription for this session."""
 
     @property
-    def gid(self) -> str:
-        """The global transaction that is open or was last."""
-        return ""
-
-    @property
     def pids(self) -> Mapping[str, int]:
-        """PID of the session's backend at each of its nodes."""
         return {self.node: self.changing or self.pid}
 
-    @property
-    def is_open(self) -> bool:
-        return self._open
-
-    @property
-    def has_committed(self) -> bool:
-        return self._committed and not self.is_open
-
     async def syncing(self) -> list[tuple[str, int]]:
-        """Return node and PID of the agents at work for this session."""
         return [each for name in self.synced for each in self._model.agent(name).sessions]
 
     async def _do(self, work: Steps[T], text: str = "", *, asks: str = "execute") -> T:
@@ -170,33 +141,6 @@ class VirtualSession:
             raise RejectedError(str(error), node=self.node, sqlstate=NOT_SUBSCRIBED) from error
         finally:
             self.changing = 0
-
-    async def begin(self, level: str, role: str = "") -> None:
-        raise LocalProtocolError(ONLY_SYNCS)
-
-    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
-        raise LocalProtocolError(ONLY_SYNCS)
-
-    async def xid(self) -> str:
-        return ""
-
-    def collect(self) -> None:
-        """See `twopc.sim.sessions.interface.ClientSession`; no effect, since no message ever arrives."""
-
-    async def script(self, text: str) -> Result:
-        raise LocalProtocolError(ONLY_PLAIN)
-
-    async def commit(self) -> None:
-        raise LocalProtocolError(ONLY_SYNCS)
-
-    async def rollback(self) -> None:
-        """See `twopc.sim.sessions.interface.ClientSession`; no effect, since no transaction is open."""
-
-    async def cancel(self) -> None:
-        """Cancel the running statement."""
-
-    async def close(self) -> None:
-        """Disconnect; an open transaction is rolled back."""
 
 
 class CoordinatedSession(VirtualSession):

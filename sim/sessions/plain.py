@@ -32,8 +32,7 @@ class PlainPostgresSession(PublisherSession):
 
     @property
     def dsn(self) -> str:
-        node = self._topology.nodes[self.node]
-        return node.dsn if self._as_administrator else node.app_dsn
+        return self._topology.node(self.node).dsn if self._as_administrator else super().dsn
 
     @property
     def is_open(self) -> bool:

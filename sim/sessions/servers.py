@@ -122,13 +122,7 @@ def _state_of(error: BaseException | None) -> str:
 class PublisherSession(LocalSession, PostgresSession):
     """Plain transactions at the Publisher."""
 
-    @property
-    def dsn(self) -> str:
-        return self._topology.nodes[self.node].app_dsn
-
-    @property
-    def lock_timeout_ms(self) -> int:
-        return self._topology.wiring.lock_timeout_ms
+    _topology: Topology
 
     @property
     def application(self) -> str | None:
@@ -147,11 +141,11 @@ class SubscriberSession(PostgresSession):
 
     def __init__(self, *place: Any, also: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*place, **options)
-        self._also = also
+        self.nodes = (self.node, *also)
 
     @property
     def pids(self) -> Mapping[str, int]:
-        if self._transaction is None or not self._also:
+        if self._transaction is None or len(self.nodes) == 1:
             return super().pids
         return {part.subscriber: part.pid for part in self._transaction.parts}
 
@@ -159,7 +153,7 @@ class SubscriberSession(PostgresSession):
         topology = self._topology
         made = transaction_at(
             await topology.coordinator(),
-            (self.node, *self._also),
+            self.nodes,
             isolation=level,
             shipping=topology.shipping,
             commit=topology.commit,
@@ -200,9 +194,6 @@ class SubscriberSession(PostgresSession):
 
     def _leave(self) -> None:
         self._transaction, self.pid, self._open = None, 0, False
-
-    async def close(self) -> None:
-        await self.rollback()
 
 
 def transaction_at(

@@ -7,13 +7,14 @@ pure; `Observer` holds the connections.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import psycopg
 
 from twopc.names import BranchId, GlobalId
+from twopc.sim.sessions.interface import ClientSession
 from twopc.together import together
 from twopc.waits import WAITS_SQL, Edge, Graph, OpenTransaction, Party, build, session
 
@@ -189,21 +190,20 @@ class Observer:
 
     async def transactions(self) -> list[OpenTransaction]:
         """Return every session with an open transaction."""
-        connections = await self._connected()
-        looked = await together(
-            *(self._sessions(node, connection) for node, connection in connections.items())
-        )
-        return [one for result, _ in looked for one in result]
+        return [one for result, _ in await self._looks() for one in result]
 
     async def look(self, clients: Iterable[ObservedClient] = ()) -> Waits:
         """Return the current waits; all nodes are observed as simultaneously as possible."""
-        connections = await self._connected()
-        looked = await together(
-            *(self._sessions(node, connection) for node, connection in connections.items())
-        )
+        looked = await self._looks()
         sessions = [one for results, _ in looked for one in results]
         clocks = {one.node: now_s for result, now_s in looked for one in result}
         return read_waits(sessions, clients, clocks)
+
+    async def _looks(self) -> list[tuple[list[OpenTransaction], float]]:
+        connections = await self._connected()
+        return await together(
+            *(self._sessions(node, connection) for node, connection in connections.items())
+        )
 
     async def _sessions(
         self, node: str, connection: psycopg.AsyncConnection[Any]
@@ -224,32 +224,7 @@ class Observer:
             await connection.close()
 
 
-class ObservedSession(Protocol):
-    """The properties by which a session is found among the servers' backends."""
-
-    node: str
-
-    @property
-    def gid(self) -> str:
-        """The global transaction that is open or was last."""
-        ...
-
-    @property
-    def pids(self) -> Mapping[str, int]:
-        """PID of the session's backend at each of its nodes."""
-        ...
-
-    @property
-    def has_committed(self) -> bool:
-        """Whether the last transaction has committed and no other is open."""
-        ...
-
-    def syncing(self) -> Awaitable[Iterable[tuple[str, int]]]:
-        """Return node and PID of the agents at work for the session."""
-        ...
-
-
-async def clients_of(sessions: Mapping[str, ObservedSession]) -> list[ObservedClient]:
+async def clients_of(sessions: Mapping[str, ClientSession]) -> list[ObservedClient]:
     """Return the sessions as observed clients, one for each backend that works for a session."""
     results = [
         ObservedClient(name=name, node=node, pid=pid, gid=each.gid, is_over=each.has_committed)

@@ -17,6 +17,7 @@ from twopc.errors import ConfigurationError
 from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.sim.checkers.atomic import atomic
 from twopc.sim.report.history import HistoryRecord
+from twopc.sim.sessions.local import result_of
 from twopc.sim.sessions.results import Rows
 from twopc.sim.sessions.servers import PublisherSession, SubscriberSession
 from twopc.sim.sessions.waits import LOOK_EVERY_S, ObservedClient, Observer
@@ -32,10 +33,6 @@ _FINISH_S = 1.0
 #: The same for branches that a resolver finishes.
 _RESOLVE_S = 30.0
 
-_KEY = """
-select a.attname from pg_index as i join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
-where i.indrelid = to_regclass(%s) and i.indisprimary order by array_position(i.indkey, a.attnum)
-"""
 _HAS_MARKERS = "select to_regclass('msrepl.branch_marker') is not null"
 _MARKERS = """
 select jsonb_build_object('gid', gid, 'participants', participants, 'fence', fence,
@@ -62,8 +59,8 @@ class Bed:
         timeout_s: float,
         open_to_all: Sequence[str] = (),
     ) -> None:
-        nodes = (topology.publisher, *topology.subscribers)
         self.topology = topology
+        self._nodes = (topology.publisher, *topology.subscribers)
         self.test = test
         self._open_to_all = tuple(open_to_all)
         """Subscribers at which any client may write, as soon as they subscribe."""
@@ -71,9 +68,9 @@ class Bed:
         """Whether the topology must not be reused: a branch was rolled back manually, or faults were used."""
         self.order = ""
         """The order of functions that is being played."""
-        self.recorder = Recorder(test, nodes)
+        self.recorder = Recorder(test, self._nodes)
         self.surroundings = Surroundings(
-            Observer({name: topology.node(name).dsn for name in nodes}),
+            Observer({name: topology.node(name).dsn for name in self._nodes}),
             self.recorder,
             timeout_s=timeout_s,
         )
@@ -113,22 +110,19 @@ class Bed:
     async def session(self, node: str, name: str, isolation: str | None) -> LiveSession:
         """Open a new session at a node."""
         self._known(node)
-        taken = self.surroundings.sessions
         name = self.surroundings.free_name(name, node)
         is_publisher = node == self.topology.publisher
         kind = PublisherSession if is_publisher else SubscriberSession
         observer = self.surroundings.observer
         session = kind(self.topology, node, observer, name=name, refusal=refused_as_psycopg)
-        made = taken[name] = LiveSession(
+        return LiveSession(
             self.surroundings, name, session, isolation, is_coordinated=not is_publisher
         )
-        return made
 
     def _known(self, node: str) -> None:
         __tracebackhide__ = True
-        if node not in (self.topology.publisher, *self.topology.subscribers):
-            known = ", ".join((self.topology.publisher, *self.topology.subscribers))
-            raise ConfigurationError(f"no node {node!r}; nodes are {known}")
+        if node not in self._nodes:
+            raise ConfigurationError(f"no node {node!r}; nodes are {', '.join(self._nodes)}")
 
     async def watch(self, node: str, application_name: str) -> ObservedClient:
         """Observe a session of the application, identified by its `application_name`."""
@@ -159,35 +153,14 @@ class Bed:
     async def rows(self, node: str, table: str) -> Rows:
         """Return a table's rows at a node by key, without their row versions."""
         self._known(node)
-        schema, dot, name = table.rpartition(".")
-        where = sql.Identifier(schema if dot else "public", name)
-        connection = await self.topology.admin(node)
-        keys = await self.topology.execute(node, _KEY, (where.as_string(connection),))
-        order = sql.SQL(", ").join([sql.Identifier(key) for (key,) in keys])
-        query = sql.SQL("select * from {} order by {}").format(
-            where, order if keys else sql.SQL("1")
-        )
-        async with connection.cursor() as cursor:
-            await cursor.execute(query)
-            names = [column.name for column in cursor.description or ()]
-            result = await cursor.fetchall()
-        rows = (dict(zip(names, row, strict=True)) for row in result)
-        return Rows(
-            ({k: v for k, v in row.items() if k != VERSION_COLUMN} for row in rows),
-            where=f"{table} at {node}",
-        )
+        return await bench_tables.rows_by_key(self.topology, node, table, hidden=VERSION_COLUMN)
 
     async def look(self, node: str, query: str, params: Any) -> Rows:
         """Return the rows of a query, run as the node's administrator."""
         self._known(node)
         connection = await self.topology.admin(node)
-        async with connection.cursor() as cursor:
-            await cursor.execute(query.encode(), params)
-            names = [column.name for column in cursor.description or ()]
-            result = await cursor.fetchall() if cursor.description else []
-        return Rows(
-            (dict(zip(names, row, strict=True)) for row in result), where=f"query at {node}"
-        )
+        result = await result_of(await connection.execute(query.encode(), params))
+        return Rows(result.rows, where=f"query at {node}")
 
     def dsn(self, node: str, application_name: str) -> str:
         """Return the application's connection string to a node."""
@@ -279,7 +252,7 @@ class Bed:
         Raises:
             ConfigurationError: a session has released a savepoint, and its transaction is still open.
         """
-        for node in (self.topology.publisher, *self.topology.subscribers):
+        for node in self._nodes:
             rows = await self.topology.execute(node, _OUTER)
             if rows:
                 pid, who = rows[0]
@@ -301,7 +274,7 @@ class Bed:
         """Check that every global transaction of this test took effect at all sites or at none."""
         await self.at_rest()
         records = [*self.records]
-        for node in (self.topology.publisher, *self.topology.subscribers):
+        for node in self._nodes:
             rows = await self.topology.execute(node, _HAS_MARKERS)
             if rows[0][0]:
                 data = {"markers": [row[0] for row in await self.topology.execute(node, _MARKERS)]}
@@ -320,7 +293,7 @@ class Bed:
 
     async def cut_off(self) -> None:
         """Terminate every session of the application's role at every node."""
-        for node in (self.topology.publisher, *self.topology.subscribers):
+        for node in self._nodes:
             await self.topology.execute(
                 node,
                 "select pg_terminate_backend(pid) from pg_stat_activity "
@@ -349,8 +322,7 @@ class Bed:
 
     async def _prepared(self) -> list[tuple[str, str]]:
         """Return node and gid of each prepared transaction; all nodes are on one server, whose view shows all."""
-        nodes = (self.topology.publisher, *self.topology.subscribers)
-        node_of = {self.topology.node(name).database: name for name in nodes}
+        node_of = {self.topology.node(name).database: name for name in self._nodes}
         rows = await self.topology.execute(self.topology.publisher, _PREPARED, (list(node_of),))
         return [(node_of[database], str(gid)) for database, gid in rows]
 

@@ -6,14 +6,17 @@ Independent of pytest. Its methods are called from any thread except the event l
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
+import psycopg
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from psycopg import sql
 
-from twopc.errors import ConfigurationError
+from twopc.errors import ConfigurationError, TwopcError
 from twopc.sim.testing import bench_tables, servers
 from twopc.sim.testing.bed import Bed
 from twopc.sim.testing.bench_tables import Load
@@ -206,3 +209,28 @@ class Bench:
         self._pools.clear()
         self._portal = None
         self._stack.close()
+
+
+class BlockingCaller:
+    """Runs coroutine functions on the event loop of a bench, which serves a topology."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def call(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
+        """Run a coroutine function on the event loop that serves the topology."""
+        __tracebackhide__ = True
+        try:
+            return self._bench.call(partial(function, *arguments, **options))
+        except TwopcError as error:
+            # the error contains the server's whole message; a traceback through two threads does not
+            # help
+            raise error.with_traceback(None) from None
+        except (AssertionError, psycopg.Error) as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    def submit(
+        self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any
+    ) -> Future[T]:
+        """Start a coroutine function on the event loop that serves the topology; return its future."""
+        return self._bench.portal.start_task_soon(partial(function, *arguments, **options))

@@ -12,8 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from psycopg import sql
+
 from twopc.errors import ConfigurationError, TwopcError
 from twopc.sim.merge import MergeTopology
+from twopc.sim.sessions.local import result_of
+from twopc.sim.sessions.results import Rows
 from twopc.sim.testing.addresses import NodeAddress
 from twopc.sim.testing.blame import blame
 from twopc.sim.testing.templates import SqlAlchemyTables, SqlScript, TemplatePart, named
@@ -43,6 +47,10 @@ select format('grant usage on schema %1$I to %2$I; grant all on all tables in sc
 from pg_namespace as n cross join pg_roles as r
 where r.rolname = {role} and n.nspname not in ('information_schema', 'msrepl', 'msrepl_link', 'msrepl_call')
   and n.nspname !~ '^(pg_|msrepl_body_)'
+"""
+_KEY = """
+select a.attname from pg_index as i join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
+where i.indrelid = to_regclass(%s) and i.indisprimary order by array_position(i.indkey, a.attnum)
 """
 
 
@@ -100,6 +108,22 @@ async def statements(topology: Topology, *texts: str) -> None:
     for text in texts:
         await topology.execute(topology.publisher, text)
     await _grant(topology)
+
+
+async def rows_by_key(
+    topology: Topology | MergeTopology, node: str, table: str, *, hidden: str | None
+) -> Rows:
+    """Return a table's rows at a node by key, without the hidden column."""
+    where = sql.Identifier(*split(table))
+    connection = await topology.admin(node)
+    keys = await topology.execute(node, _KEY, (where.as_string(connection),))
+    order = sql.SQL(", ").join([sql.Identifier(key) for (key,) in keys])
+    query = sql.SQL("select * from {} order by {}").format(where, order if keys else sql.SQL("1"))
+    result = await result_of(await connection.execute(query))
+    return Rows(
+        ({name: value for name, value in row.items() if name != hidden} for row in result.rows),
+        where=f"{table} at {node}",
+    )
 
 
 async def _grant(topology: Topology | MergeTopology) -> None:

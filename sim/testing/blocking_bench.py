@@ -4,36 +4,40 @@ loop.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import psycopg
-
-from twopc.errors import ConflictError, InDoubtError, RejectedError, TwopcError
+from twopc.errors import ConflictError, InDoubtError, RejectedError
 from twopc.sim.report.fold import Fold
 from twopc.sim.report.history import HistoryRecord
 from twopc.sim.report.story import story
 from twopc.sim.sessions.results import Rows
 from twopc.sim.testing.bed import Bed
-from twopc.sim.testing.bench import Bench
+from twopc.sim.testing.bench import Bench, BlockingCaller
 from twopc.sim.testing.session import TestSession, Watched, Work
 
 if TYPE_CHECKING:
     from twopc.sim.testing.orders import OrderRun, Orders
 
-T = TypeVar("T")
 
+class NodeBase:
+    """A node of a topology, by name."""
 
-class TestNode:
-    """One node, inspected as its administrator."""
+    __test__ = False  # not a test, despite the names of its subclasses
 
-    __test__ = False  # not a test, despite its name
-
-    def __init__(self, topology: TestTopology, name: str) -> None:
+    def __init__(self, topology: Any, name: str) -> None:
         self._topology = topology
         self.name = name
+
+    def __repr__(self) -> str:
+        return f"<node {self.name}>"
+
+
+class TestNode(NodeBase):
+    """One node, inspected as its administrator."""
+
+    _topology: TestTopology
 
     def rows(self, table: str) -> Rows:
         """Return a table's rows by key, without their row versions.
@@ -49,14 +53,11 @@ class TestNode:
         __tracebackhide__ = True
         return self._topology.call(self._topology.bed.look, self.name, sql, params)
 
-    def __repr__(self) -> str:
-        return f"<node {self.name}>"
 
+class TopologyBase:
+    """What is known of a Publisher and its Subscribers without a call."""
 
-class TestTopology:
-    """A Publisher and its Subscribers, for one test."""
-
-    __test__ = False  # not a test, despite its name
+    __test__ = False  # not a test, despite the names of its subclasses
 
     Conflict: ClassVar[type[ConflictError]] = ConflictError
     """The Publisher's row is not the Subscriber's version: rolled back at both sites."""
@@ -65,35 +66,8 @@ class TestTopology:
     InDoubt: ClassVar[type[InDoubtError]] = InDoubtError
     """The outcome is not known yet; it will be the same at both sites."""
 
-    def __init__(
-        self, bench: Bench, bed: Bed, *, isolation: str | None = None, seed: int = 0
-    ) -> None:
-        self._bench = bench
-        self.bed = bed
-        self.isolation = isolation
-        """Isolation level of sessions that do not set another; None: read committed."""
-        self.seed = seed
-        """Seed of all random choices in this test."""
-        self.orders = ""
-        """Orders that `run_orders` plays: ``all``, ``sample:N`` or one order; empty: as the call specifies."""
-
-    def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Run a coroutine function on the event loop that serves the topology."""
-        __tracebackhide__ = True
-        try:
-            return self._bench.call(function, *arguments)
-        except TwopcError as error:
-            # the error contains the server's whole message; a traceback through two threads does not
-            # help
-            raise error.with_traceback(None) from None
-        except (AssertionError, psycopg.Error) as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    def submit(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> Future[T]:
-        """Start a coroutine function on the event loop that serves the topology; return its future."""
-        return self._bench.portal.start_task_soon(function, *arguments)
-
-    # -- nodes -------------------------------------------------------------------------------------
+    bed: Bed
+    """The topology on the event loop that serves it."""
 
     @property
     def publisher(self) -> str:
@@ -109,12 +83,6 @@ class TestTopology:
     def name(self) -> str:
         """Name of the topology, in the names of its databases and in its gids."""
         return self.bed.topology.name
-
-    def node(self, name: str) -> TestNode:
-        """Return a node for inspection."""
-        __tracebackhide__ = True
-        self.dsn(name)
-        return TestNode(self, name)
 
     def dsn(self, node: str, *, application_name: str = "") -> str:
         """Return the application's connection string to a node; valid in other processes, too.
@@ -142,6 +110,54 @@ class TestTopology:
         """Return the application's entry of Django's ``DATABASES`` for a node."""
         __tracebackhide__ = True
         return self.bed.address(node, application_name).django()
+
+    def faults_not_reached(self) -> list[str]:
+        """Return the required faults that have not struck, or had no effect."""
+        faults = self.bed.surroundings.faults
+        return faults.not_reached() if faults is not None else []
+
+    @property
+    def strategies(self) -> ModuleType:
+        """The module `twopc.sim.testing.strategies`, with orders and isolation levels for Hypothesis."""
+        from twopc.sim.testing import strategies  # Hypothesis is optional
+
+        return strategies
+
+    @property
+    def history(self) -> list[HistoryRecord]:
+        """Records of the test so far, from which any report can be made."""
+        return self.bed.records
+
+    def explain(self) -> str:
+        """Return the test's history so far as sentences."""
+        return "\n".join(story(Fold(self.bed.records)))
+
+    def __repr__(self) -> str:
+        return f"<{self.publisher} and {', '.join(self.subscribers)}: {self.name}>"
+
+
+class TestTopology(TopologyBase, BlockingCaller):
+    """A Publisher and its Subscribers, for one test."""
+
+    def __init__(
+        self, bench: Bench, bed: Bed, *, isolation: str | None = None, seed: int = 0
+    ) -> None:
+        super().__init__(bench)
+        self.bed = bed
+        self.isolation = isolation
+        """Isolation level of sessions that do not set another; None: read committed."""
+        self.seed = seed
+        """Seed of all random choices in this test."""
+        self.orders = ""
+        """Orders that `run_orders` plays: ``all``, ``sample:N`` or one order; empty: as the call specifies."""
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def node(self, name: str) -> TestNode:
+        """Return a node for inspection."""
+        __tracebackhide__ = True
+        self.dsn(name)
+        return TestNode(self, name)
 
     def session(self, node: str, *, name: str = "", isolation: str | None = None) -> TestSession:
         """Open a new session of the application's role.
@@ -231,11 +247,6 @@ class TestTopology:
         """Roll back what is still prepared once transactions being finished are; return descriptions of it."""
         return self.call(self.bed.roll_back_left)
 
-    def faults_not_reached(self) -> list[str]:
-        """Return the required faults that have not struck, or had no effect."""
-        faults = self.bed.surroundings.faults
-        return faults.not_reached() if faults is not None else []
-
     # -- orders ------------------------------------------------------------------------------------
 
     def run_orders(
@@ -264,24 +275,6 @@ class TestTopology:
         from twopc.sim.testing.orders import run_orders  # loads the ordering of scenarios
 
         return run_orders(self, callables, before=before, limit=limit, check=check)
-
-    @property
-    def strategies(self) -> ModuleType:
-        """The module `twopc.sim.testing.strategies`, with orders and isolation levels for Hypothesis."""
-        from twopc.sim.testing import strategies  # Hypothesis is optional
-
-        return strategies
-
-    # -- history -----------------------------------------------------------------------------------
-
-    @property
-    def history(self) -> list[HistoryRecord]:
-        """Records of the test so far, from which any report can be made."""
-        return self.bed.records
-
-    def explain(self) -> str:
-        """Return the test's history so far as sentences."""
-        return "\n".join(story(Fold(self.bed.records)))
 
     # -- faults ------------------------------------------------------------------------------------
 
@@ -323,6 +316,3 @@ class TestTopology:
     def heal(self) -> None:
         """Heal all faults that have struck; `settle` does so, too."""
         self.call(self.bed.heal)
-
-    def __repr__(self) -> str:
-        return f"<{self.publisher} and {', '.join(self.subscribers)}: {self.name}>"

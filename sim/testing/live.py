@@ -21,7 +21,7 @@ from twopc.errors import (
 )
 from twopc.sim.report.phrases import shorten
 from twopc.sim.scenario import sqltext
-from twopc.sim.sessions.local import OneNodeSession, refused
+from twopc.sim.sessions.local import LEVELS, OneNodeSession, refused
 from twopc.sim.sessions.results import Result, returned
 from twopc.sim.sessions.waits import ObservedClient, Wait
 from twopc.sim.testing.recording import failed
@@ -29,7 +29,6 @@ from twopc.sim.testing.surroundings import NotEndedError, Surroundings
 
 Work = Callable[[], Awaitable[Any]]
 
-LEVELS = ("read committed", "repeatable read", "serializable")
 #: SQLSTATEs that are reported as the same refusal at the Publisher as at a Subscriber.
 _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
 #: When a running statement is first observed for waits, and the maximum interval afterwards.
@@ -96,7 +95,7 @@ class LiveStatement:
 
 
 class LiveSession:
-    """One client of one node. A statement begins a transaction if none is open.
+    """One client of one node, added to its surroundings. A statement begins a transaction if none is open.
 
     Args:
         session: the session that runs the statements.
@@ -133,6 +132,7 @@ class LiveSession:
         self._inbox: asyncio.Queue[tuple[LiveStatement, Work] | None] = asyncio.Queue()
         self._worker = asyncio.create_task(self._work(), name=f"session {name}")
         surroundings.recorder.session(name, self.node)
+        surroundings.sessions[name] = self
 
     async def disconnect(self) -> None:
         """Close the connection; the next statement opens another.

@@ -5,15 +5,43 @@ Subclasses may add rules; the rules of this class end transactions and deliver c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from hypothesis.strategies import data
+import hypothesis
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from hypothesis.strategies import data, sampled_from
 
 from twopc.errors import RejectedError
 from twopc.sim.testing.blocking_bench import TestTopology
 from twopc.sim.testing.session import TestSession
 from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
+
+
+def run_machine(
+    machine: type[RuleBasedStateMachine], seed: int, settings: Mapping[str, Any]
+) -> None:
+    """Run a state machine with Hypothesis.
+
+    Args:
+        seed: 0: Hypothesis chooses.
+        settings: of Hypothesis, in place of our defaults.
+    """
+    chosen = {
+        "deadline": None,
+        "max_examples": 20,
+        "stateful_step_count": 10,
+        "suppress_health_check": [hypothesis.HealthCheck.too_slow],
+        **settings,
+    }
+    seeded = hypothesis.seed(seed)(machine) if seed else machine
+    run_state_machine_as_test(seeded, settings=hypothesis.settings(**chosen))
 
 
 class TopologyMachine(RuleBasedStateMachine):
@@ -47,20 +75,9 @@ class TopologyMachine(RuleBasedStateMachine):
         Raises:
             AssertionError: an invariant is violated; Hypothesis shows the shortest failing example.
         """
-        from hypothesis import HealthCheck, seed
-        from hypothesis import settings as make
-        from hypothesis.stateful import run_state_machine_as_test
-
         cls.topology = topology
         cls._kept = topology.call(checkpoint, topology.bed.topology)
-        chosen = {
-            "deadline": None,
-            "max_examples": 20,
-            "stateful_step_count": 10,
-            "suppress_health_check": [HealthCheck.too_slow],
-        }
-        machine = seed(topology.seed)(cls) if topology.seed else cls
-        run_state_machine_as_test(machine, settings=make(**{**chosen, **settings}))
+        run_machine(cls, topology.seed, settings)
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,16 +123,12 @@ class TopologyMachine(RuleBasedStateMachine):
     @rule(choice=data())
     def commit_one(self, choice: Any) -> None:
         """Commit one of the open transactions."""
-        from hypothesis.strategies import sampled_from
-
         self._end(choice.draw(sampled_from(sorted(self._open))), commit=True)
 
     @precondition(lambda self: bool(self._open))
     @rule(choice=data())
     def roll_back_one(self, choice: Any) -> None:
         """Roll back one of the open transactions."""
-        from hypothesis.strategies import sampled_from
-
         self._end(choice.draw(sampled_from(sorted(self._open))), commit=False)
 
     @precondition(lambda self: not self._open)

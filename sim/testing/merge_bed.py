@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
 from twopc.drivers.merge.engine import MergeReport
 from twopc.drivers.merge.tracking import StoredMergeArticle, stored_articles
@@ -20,6 +19,7 @@ from twopc.errors import ConfigurationError
 from twopc.sim.merge import MergeTopology
 from twopc.sim.merge.conflicts import MergeConflict
 from twopc.sim.merge.knowledge import unknown_changes
+from twopc.sim.sessions.local import result_of
 from twopc.sim.sessions.merge import MergeLocalSession
 from twopc.sim.sessions.results import Rows
 from twopc.sim.sessions.waits import Observer
@@ -40,10 +40,6 @@ where c.relkind = 'r' and c.relpersistence = 'p'
   and c.relname not in ('alembic_version', 'django_migrations')
   and exists (select from pg_index as i where i.indrelid = c.oid and i.indisprimary)
 order by c.oid
-"""
-_KEY = """
-select a.attname from pg_index as i join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
-where i.indrelid = to_regclass(%s) and i.indisprimary order by array_position(i.indkey, a.attnum)
 """
 
 
@@ -166,9 +162,7 @@ class MergeBed:
         session = MergeLocalSession(
             self.topology, node, surroundings.observer, refusal=refused_as_psycopg
         )
-        made = LiveSession(surroundings, name, session, isolation, is_coordinated=False)
-        surroundings.sessions[name] = made
-        return made
+        return LiveSession(surroundings, name, session, isolation, is_coordinated=False)
 
     async def execute(self, node: str, query: Any, params: Any = None) -> Rows:
         """Run a statement of the application at a node, committed at once; return its rows."""
@@ -178,31 +172,14 @@ class MergeBed:
             client = self._clients[node] = await psycopg.AsyncConnection.connect(
                 dsn, autocommit=True, application_name=f"twopc test at {node}"
             )
-        async with client.cursor() as cursor:
-            await cursor.execute(query, params)
-            columns = [column.name for column in cursor.description or ()]
-            rows = await cursor.fetchall() if cursor.description else []
-        return Rows(
-            (dict(zip(columns, row, strict=True)) for row in rows), where=f"query at {node}"
-        )
+        result = await result_of(await client.execute(query, params))
+        return Rows(result.rows, where=f"query at {node}")
 
     async def rows(self, node: str, table: str) -> Rows:
         """Return a table's rows at a node by key, without the rowguid column if merge replication has added it."""
-        schema, name = bench_tables.split(table)
-        where = sql.Identifier(schema, name)
-        connection = await self.topology.admin(node)
-        keys = await self.topology.execute(node, _KEY, (where.as_string(connection),))
-        order = sql.SQL(", ").join([sql.Identifier(key) for (key,) in keys])
         stored = await self._article(table)
-        async with connection.cursor() as cursor:
-            await cursor.execute(sql.SQL("select * from {} order by {}").format(where, order))
-            columns = [column.name for column in cursor.description or ()]
-            rows = [dict(zip(columns, row, strict=True)) for row in await cursor.fetchall()]
         hidden = stored.rowguid if stored.added_rowguid else None
-        return Rows(
-            ({name: value for name, value in row.items() if name != hidden} for row in rows),
-            where=f"{table} at {node}",
-        )
+        return await bench_tables.rows_by_key(self.topology, node, table, hidden=hidden)
 
     async def _article(self, table: str) -> StoredMergeArticle:
         schema, name = bench_tables.split(table)

@@ -5,25 +5,18 @@ The methods not defined in this module are those of `MergeBed`, by name.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import psycopg
-
-from twopc.errors import TwopcError
 from twopc.sim.report.history import HistoryRecord
-from twopc.sim.testing.asynchronous import AsyncTestSession
-from twopc.sim.testing.bench import Bench
+from twopc.sim.testing.asynchronous import AsyncTestSession, AwaitedCaller
+from twopc.sim.testing.bench import Bench, BlockingCaller
 from twopc.sim.testing.merge_bed import MergeBed
 from twopc.sim.testing.session import TestSession
 
-T = TypeVar("T")
 
-
-class TestMerge:
+class TestMerge(BlockingCaller):
     """A Publisher and its Subscribers that merge, for one test.
 
     Every method of `twopc.sim.testing.merge_bed.MergeBed` is available, without ``await``.
@@ -32,28 +25,10 @@ class TestMerge:
     __test__ = False  # not a test, despite its name
 
     def __init__(self, bench: Bench, bed: MergeBed, *, seed: int = 0) -> None:
-        self._bench = bench
+        super().__init__(bench)
         self.bed = bed
         self.seed = seed
         """Seed of all random choices in this test."""
-
-    def call(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
-        """Run a coroutine function on the event loop that serves the topology."""
-        __tracebackhide__ = True
-        try:
-            return self._bench.call(functools.partial(function, *arguments, **options))
-        except TwopcError as error:
-            raise error.with_traceback(None) from None
-        except (AssertionError, psycopg.Error) as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    def submit(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> Any:
-        """Start a coroutine function on the event loop that serves the topology; return a
-        `concurrent.futures.Future`.
-        """
-        return self._bench.portal.start_task_soon(
-            functools.partial(function, *arguments, **options)
-        )
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.bed, name)
@@ -94,20 +69,12 @@ class TestMerge:
         return f"<{self.bed.publisher} and {', '.join(self.bed.subscribers)}, which merge>"
 
 
-class AsyncTestMerge:
+class AsyncTestMerge(AwaitedCaller):
     """The equivalent of `TestMerge` whose methods are awaited on any asyncio event loop."""
 
     __test__ = False  # not a test, despite its name
 
-    def __init__(self, blocking: TestMerge) -> None:
-        self.blocking = blocking
-
-    async def call(
-        self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any
-    ) -> T:
-        """Run a coroutine function on the event loop that serves the topology."""
-        done: T = await asyncio.wrap_future(self.blocking.submit(function, *arguments, **options))
-        return done
+    blocking: TestMerge
 
     async def session(
         self, node: str, *, name: str = "", isolation: str | None = None

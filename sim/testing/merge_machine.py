@@ -14,6 +14,7 @@ from psycopg import sql
 
 from twopc.drivers.points import MERGE_POINTS
 from twopc.errors import MergeError
+from twopc.sim.testing.machine import run_machine
 from twopc.sim.testing.merge_doubles import TestMerge
 
 #: Points at which a session may be interrupted.
@@ -61,19 +62,8 @@ class MergeMachine(RuleBasedStateMachine):
         Raises:
             AssertionError: an invariant is violated; Hypothesis shows the shortest failing example.
         """
-        from hypothesis import HealthCheck, seed
-        from hypothesis import settings as make
-        from hypothesis.stateful import run_state_machine_as_test
-
         cls.merge = merge
-        chosen = {
-            "deadline": None,
-            "max_examples": 20,
-            "stateful_step_count": 10,
-            "suppress_health_check": [HealthCheck.too_slow],
-        }
-        machine = seed(merge.seed)(cls) if merge.seed else cls
-        run_state_machine_as_test(machine, settings=make(**{**chosen, **settings}))
+        run_machine(cls, merge.seed, settings)
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +79,6 @@ class MergeMachine(RuleBasedStateMachine):
         return sql.Identifier(schema or "public", table)
 
     def _keys(self, node: str) -> list[int]:
-        """Return the keys of a node's rows."""
         query = sql.SQL("select {0} as key from {1} order by 1").format(
             sql.Identifier(self.key), self._where
         )

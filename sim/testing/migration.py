@@ -21,7 +21,6 @@ _last: list[str] = []
 
 
 def _alembic(config: dict[str, Any]) -> None:
-    """Upgrade to a revision with Alembic."""
     from alembic import command
     from alembic.config import Config
     from alembic.migration import MigrationContext
@@ -45,7 +44,6 @@ def _alembic(config: dict[str, Any]) -> None:
 
 
 def _django(config: dict[str, Any]) -> None:
-    """Migrate every application with Django."""
     import django
     from django.conf import settings
     from django.core.management import call_command

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import psycopg
 from psycopg import conninfo
 
 from twopc.errors import ServerError
-from twopc.log import get_logger
 from twopc.server import EmbeddedServer as EmbeddedServer
 from twopc.server import ExternalServer
-from twopc.server.choice import choose
 from twopc.sim.topology.leftovers import KEPT, sweep
 
-_log = get_logger(__name__)
-
-__all__ = ["KEPT", "AnyServer", "Server", "check", "server_of", "started", "sweep"]
+__all__ = ["KEPT", "AnyServer", "Server", "check", "server_of", "sweep"]
 
 AnyServer = EmbeddedServer | ExternalServer
 
@@ -41,22 +37,6 @@ class Server:
     """Connection string of a role that may create databases and roles, to any database of the server."""
 
 
-@runtime_checkable
-class _HasUrl(Protocol):
-    """An object with a connection URL, such as a container of testcontainers."""
-
-    def get_connection_url(self) -> str: ...
-
-
-def started(choice: str) -> AnyServer:
-    """Return the server that a setting names: embedded, of a directory's programs, or at a URL.
-
-    Raises:
-        ServerError: there is no such server, or it cannot be started; the message says what helps.
-    """
-    return choose(choice)
-
-
 def server_of(given: Any) -> AnyServer:
     """Return the server for the value of the `twopc_server` fixture.
 
@@ -73,7 +53,7 @@ def server_of(given: Any) -> AnyServer:
         return ExternalServer.from_dsn(given)
     if isinstance(given, Server):
         return ExternalServer.from_dsn(given.dsn)
-    if isinstance(given, _HasUrl):
+    if hasattr(given, "get_connection_url"):
         return ExternalServer.from_dsn(given.get_connection_url())
     parts = {key: getattr(given, key, None) for key in ("host", "port", "user", "password")}
     if parts["host"] and parts["port"]:

@@ -3,46 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from twopc.sim.sessions.results import Result
 from twopc.sim.sessions.waits import ObservedClient
 from twopc.sim.testing.live import LiveSession, LiveStatement
 
 if TYPE_CHECKING:
+    from twopc.sim.testing.bench import BlockingCaller
     from twopc.sim.testing.blocking_bench import TestTopology
 
-T = TypeVar("T")
 #: The future or thread in which an application works, if a test knows it.
 Work = Future[Any] | asyncio.Future[Any] | Thread | None
 
 
-class SessionCaller(Protocol):
-    """Runs coroutine functions of sessions on the event loop that serves them, blocking the caller."""
+class StartedBase:
+    """What is known of a started statement without a call."""
 
-    def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Run a coroutine function and return its result."""
-        ...
-
-
-class Started:
-    """A statement that was started."""
-
-    def __init__(self, topology: SessionCaller, live: LiveStatement) -> None:
+    def __init__(self, topology: Any, live: LiveStatement) -> None:
         self._topology = topology
         self._live = live
-
-    def blocked_by(self, other: TestSession | Watched | str) -> bool:
-        """Return whether the statement waits for `other`, as soon as the statement has ended or provably waits.
-
-        Raises:
-            AssertionError: neither within the time limit (``twopc_timeout``).
-        """
-        __tracebackhide__ = True
-        return self._topology.call(self._live.blocked_by, name_of(other))
 
     @property
     def holder(self) -> str:
@@ -54,6 +37,25 @@ class Started:
         """Whether the statement has ended, with or without an error."""
         return self._live.done.done()
 
+    def __repr__(self) -> str:
+        state = "ended" if self.done else f"waits for {self.holder}" if self.holder else "runs"
+        return f"<{self._live.session.name}: {self._live.text} ({state})>"
+
+
+class Started(StartedBase):
+    """A statement that was started."""
+
+    _topology: BlockingCaller
+
+    def blocked_by(self, other: TestSession | Watched | str) -> bool:
+        """Return whether the statement waits for `other`, as soon as the statement has ended or provably waits.
+
+        Raises:
+            AssertionError: neither within the time limit (``twopc_timeout``).
+        """
+        __tracebackhide__ = True
+        return self._topology.call(self._live.blocked_by, name_of(other))
+
     def result(self) -> Result:
         """Wait for the statement's end and return its result.
 
@@ -64,21 +66,13 @@ class Started:
         result: Result = self._topology.call(self._live.result)
         return result
 
-    def __repr__(self) -> str:
-        state = "ended" if self.done else f"waits for {self.holder}" if self.holder else "runs"
-        return f"<{self._live.session.name}: {self._live.text} ({state})>"
 
+class SessionBase:
+    """What is known of a session without a call."""
 
-class TestSession:
-    """One client of one node, with the application's role.
+    __test__ = False  # not a test, despite the names of its subclasses
 
-    At a Subscriber, its transactions are committed at both sites or at neither; at the Publisher, they are ordinary
-    transactions. A statement begins a transaction if none is open.
-    """
-
-    __test__ = False  # not a test, despite its name
-
-    def __init__(self, topology: SessionCaller, live: LiveSession) -> None:
+    def __init__(self, topology: Any, live: LiveSession) -> None:
         self._topology = topology
         self._live = live
 
@@ -97,6 +91,19 @@ class TestSession:
         """Last global transaction of the session; empty at the Publisher."""
         return self._live.gid
 
+    def __repr__(self) -> str:
+        return f"<session {self.name} at {self.node}>"
+
+
+class TestSession(SessionBase):
+    """One client of one node, with the application's role.
+
+    At a Subscriber, its transactions are committed at both sites or at neither; at the Publisher, they are ordinary
+    transactions. A statement begins a transaction if none is open.
+    """
+
+    _topology: BlockingCaller
+
     def execute(self, sql: Any, params: Any = None) -> Result:
         """Run a statement and return its result; parameters are psycopg's (``%s``, ``%(name)s``).
 
@@ -111,7 +118,7 @@ class TestSession:
 
     def start(self, sql: Any, params: Any = None) -> Started:
         """Start a statement and return at once; the session's next request waits for the statement's end."""
-        return Started(self._topology, self._topology.call(_started, self._live, sql, params))
+        return Started(self._topology, self._topology.call(started, self._live, sql, params))
 
     def begin(self) -> None:
         """Begin a transaction explicitly, for tests in which its beginning matters: statements begin one
@@ -135,14 +142,11 @@ class TestSession:
         __tracebackhide__ = True
         self._topology.call(self._live.rollback)
 
-    def __repr__(self) -> str:
-        return f"<session {self.name} at {self.node}>"
 
+class WatchedBase:
+    """What is known of an application's session without a call."""
 
-class Watched:
-    """A session that the application has opened, identified by its `application_name`."""
-
-    def __init__(self, topology: TestTopology, client: ObservedClient, work: Work) -> None:
+    def __init__(self, topology: Any, client: ObservedClient, work: Work) -> None:
         self._topology = topology
         self._client = client
         self._work = work
@@ -153,6 +157,15 @@ class Watched:
     def name(self) -> str:
         """The application's `application_name`."""
         return self._client.name
+
+    def __repr__(self) -> str:
+        return f"<application {self.name!r} at {self._client.node}>"
+
+
+class Watched(WatchedBase):
+    """A session that the application has opened, identified by its `application_name`."""
+
+    _topology: TestTopology
 
     def blocked_by(self, other: TestSession | Watched | str) -> bool:
         """Return whether the application waits for `other`, once it provably waits or its work has ended.
@@ -167,11 +180,9 @@ class Watched:
         )
         return blocked
 
-    def __repr__(self) -> str:
-        return f"<application {self.name!r} at {self._client.node}>"
 
-
-async def _started(live: LiveSession, sql: Any, params: Any) -> LiveStatement:
+async def started(live: LiveSession, sql: Any, params: Any) -> LiveStatement:
+    """Start a statement, on the event loop that serves its session."""
     return live.start(sql, params)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from twopc.sim.scenario.ordering.enumerate import Space
+from twopc.sim.sessions.local import LEVELS
 from twopc.sim.testing.orders import pair
 
 
@@ -36,4 +37,4 @@ def orders(
 
 def isolation() -> SearchStrategy[str]:
     """Return a strategy for the three isolation levels, the weakest first."""
-    return st.sampled_from(("read committed", "repeatable read", "serializable"))
+    return st.sampled_from(LEVELS)

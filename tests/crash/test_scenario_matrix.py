@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from twopc.errors import ServerError
-from twopc.sim.faults.matrix_page import Square, page
+from twopc.sim.faults.matrix_page import Square, write_page
 from twopc.sim.faults.matrix_pool import ProcessPool
 
 TWOPC = [sys.executable, "-m", "twopc.sim"]
@@ -95,8 +95,10 @@ def square(row: str, column: str, state: str, **more: object) -> Square:
     return Square(row=row, column=column, name=f"{row} | {column}", state=state, **told)  # type: ignore[arg-type]
 
 
-def test_the_worst_of_a_place_is_seen() -> None:
-    shown = page(
+def test_the_worst_of_a_place_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "matrix.html"
+    write_page(
+        path,
         title="a matrix <of cells>",
         squares=[
             square("M1", "decided", "ok"),
@@ -106,6 +108,7 @@ def test_the_worst_of_a_place_is_seen() -> None:
         seconds=3.2,
         missing=[("M20", "not performed")],
     )
+    shown = path.read_text(encoding="utf-8")
     assert "a matrix &lt;of cells&gt;" in shown
     assert (
         '<button class="broken" data-squares="0,1" aria-label="broken">✗<small>2</small>' in shown

@@ -16,7 +16,8 @@ from twopc.sim.explore.bases import SwitchError
 from twopc.sim.explore.description import content
 from twopc.sim.explore.difference import compared
 from twopc.sim.explore.plays import play
-from twopc.sim.explore.wire import PlayVariant, WireScenario
+from twopc.sim.explore.wire.files import WireScenario
+from twopc.sim.explore.wire.runs import PlayVariant
 from twopc.sim.scenario.check import LoadedScenario, examine_text
 from twopc.sim.scenario.stage import SetUpError
 

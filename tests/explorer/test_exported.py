@@ -13,7 +13,7 @@ from tests.fix_sample import Sample
 from twopc.errors import ScenarioError
 from twopc.sim.explore.description import content
 from twopc.sim.explore.export import export
-from twopc.sim.explore.wire import ExportedText, PlayVariant
+from twopc.sim.explore.wire.runs import ExportedText, PlayVariant
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import examine_text, parse
 from twopc.sim.scenario.judging import OrderVerdict

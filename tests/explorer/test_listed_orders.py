@@ -19,7 +19,8 @@ from twopc.sim.explore.lessons.source import lessons
 from twopc.sim.explore.lessons.wire import lessons_json
 from twopc.sim.explore.model_worker import ModelBench
 from twopc.sim.explore.plays import OrderPlay, play
-from twopc.sim.explore.wire import ListedOrder, OrdersEvent, PlayVariant, WireBehaviour
+from twopc.sim.explore.wire.files import ListedOrder
+from twopc.sim.explore.wire.runs import OrdersEvent, PlayVariant, WireBehaviour
 from twopc.sim.report.history import History
 from twopc.sim.scenario.check import LoadedScenario, examine_text, load
 from twopc.sim.scenario.judging import OrderVerdict

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.explorer.browsing import ExplorerPage
 from twopc.sim.explore.difference import compared
 from twopc.sim.explore.plays import OrderPlay, play
-from twopc.sim.explore.wire import PlayVariant
+from twopc.sim.explore.wire.runs import PlayVariant
 from twopc.sim.scenario import check
 
 LAST = 201

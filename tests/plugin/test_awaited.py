@@ -21,7 +21,7 @@ pytest_plugins = ["pytester"]
 
 GIVE = "update account set balance = balance + 1 where id = 1"
 #: Members that connect threads and are not for tests: of the blocking classes, and of the others.
-PLUMBING = ({"bed", "call", "submit"}, {"blocking", "call"})
+PLUMBING = ({"bed", "call", "submit"}, {"bed", "blocking", "call"})
 TWINS = [
     (blocking_bench.TestTopology, asynchronous.AsyncTestTopology),
     (blocking_bench.TestNode, asynchronous.AsyncTestNode),

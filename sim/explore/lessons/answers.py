@@ -69,8 +69,8 @@ class LessonAnswer:
         return next((at for at, each in enumerate(self.choices) if each.holds), None)
 
 
-def answer(lesson: Lesson, question: LessonQuestion, *, on: str = "model") -> LessonAnswer:
-    """Play the question's order, on the model or on PostgreSQL, and read the answer from the run.
+def answer(lesson: Lesson, question: LessonQuestion) -> LessonAnswer:
+    """Play the question's order on the model, and read the answer from the run.
 
     Must not be called on a running event loop.
 
@@ -79,10 +79,10 @@ def answer(lesson: Lesson, question: LessonQuestion, *, on: str = "model") -> Le
     """
 
     async def work() -> LessonAnswer:
-        async with theatre(on, TheatreOptions()) as stages:
+        async with theatre("model", TheatreOptions()) as stages:
             return await answered(lesson, question, stages)
 
-    return played(on, work())
+    return played("model", work())
 
 
 async def answered(lesson: Lesson, question: LessonQuestion, stages: Theatre) -> LessonAnswer:
@@ -251,7 +251,6 @@ def _outcome(
 
 
 def _is_asked(choice: LessonChoice, failure: FailedCheck) -> bool:
-    """Return whether a failed check concerns the choice."""
     if choice.fails:
         return failure.check in CHECKS if choice.fails == NOTHING else failure.check == choice.fails
     return failure.check in set(_checks(choice.expect))
@@ -302,7 +301,6 @@ def _of_value(
     value: LessonValue,
     records: Sequence[HistoryRecord],
 ) -> LessonAnswer:
-    """Return the answer to a question that asks for a value."""
     fold = Fold(records)
     if value.step:
         rows = [

@@ -43,14 +43,14 @@ _OF_STEP, _OF_TABLE = ("step", "column"), ("table", "at", "row", "column")
 
 
 @cache
-def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
-    """Return all lessons of a folder, in their sequence.
+def lessons() -> tuple[Lesson, ...]:
+    """Return all lessons, in their sequence.
 
     Raises:
         ScenarioError: a lesson is invalid; the message lists the errors of all lessons.
     """
     results, wrong = [], []
-    for path in sorted(folder.glob("[0-9]*.md")):
+    for path in sorted(FOLDER.glob("[0-9]*.md")):
         try:
             results.append(read(path))
         except ScenarioError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import asdict
 from functools import cache
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -71,23 +72,16 @@ class LessonJson(TypedDict):
     parts: list[LessonPartJson]
 
 
-class ChoiceJson(TypedDict):
-    """Result of judging one choice by the run."""
-
-    holds: bool
-    message: str
-    because: str
-    however: str
-
-
 class AnswerJson(TypedDict):
     """Answer to a question, from the run."""
 
     right: int | None
     """Number of the right choice, from 0; null if a value is typed."""
     value: str | None
-    choices: list[ChoiceJson]
-    """Outcomes in the sequence of the question's choices: why a wrong one is wrong."""
+    choices: list[dict[str, Any]]
+    """Outcomes in the sequence of the question's choices, with the fields of `ChoiceOutcome`: why a wrong one is
+    wrong.
+    """
     because: str
     however: str
     why: str
@@ -136,15 +130,7 @@ def _answer(question: LessonQuestion, result: LessonAnswer) -> AnswerJson:
     return {
         "right": result.right,
         "value": result.value,
-        "choices": [
-            {
-                "holds": each.holds,
-                "message": each.message,
-                "because": each.because,
-                "however": each.however,
-            }
-            for each in result.choices
-        ],
+        "choices": [asdict(each) for each in result.choices],
         "because": result.because,
         "however": result.however,
         "why": _html(question.why),
