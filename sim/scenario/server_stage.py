@@ -13,7 +13,8 @@ from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
 from twopc.sim.scenario.stage import Stage, lost_table
-from twopc.sim.sessions.waits import ObservedSession, Observer, Waits, clients_of
+from twopc.sim.sessions.interface import ClientSession
+from twopc.sim.sessions.waits import Observer, Waits, clients_of
 from twopc.sql import fragments as f
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class ServerStage(Stage, Generic[OneTopology]):
         printed: results of the scenario's `setup`.
     """
 
-    _sessions: Mapping[str, ObservedSession]
+    _sessions: Mapping[str, ClientSession]
 
     def __init__(
         self,
