@@ -6,21 +6,24 @@ import io
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
 if TYPE_CHECKING:
     from twopc.sim.report.history import HistoryRecord
     from twopc.sim.testing.blocking_bench import TestTopology
+    from twopc.sim.testing.merge_doubles import TestMerge
+
+    AnyTopology: TypeAlias = TestTopology | TestMerge
 
 #: The topologies of a test, for its report and for the check of prepared transactions.
-TOPOLOGIES = pytest.StashKey["list[TestTopology]"]()
+TOPOLOGIES = pytest.StashKey["list[AnyTopology]"]()
 _WIDTH = 100
 _PROPERTIES = pytest.StashKey[bool]()
 
 
-def topologies_of(item: pytest.Item) -> list[TestTopology]:
+def topologies_of(item: pytest.Item) -> list[AnyTopology]:
     """Return the topologies that a test has, or shares with others of its scope."""
     used = [id(value) for value in getattr(item, "funcargs", {}).values()]
     return [
@@ -76,7 +79,7 @@ def picture(records: list[HistoryRecord]) -> str:
 
 def reproduce(item: pytest.Item) -> str:
     """Return the command that runs this test again, in the order in which it failed."""
-    topologies: list[TestTopology] = topologies_of(item)
+    topologies = topologies_of(item)
     words = ["pytest", os.fspath(item.nodeid)]
     order = next((each.bed.order for each in topologies if each.bed.order), "")
     if order:

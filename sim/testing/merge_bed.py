@@ -74,6 +74,8 @@ class MergeBed:
         self._test = test
         self._timeout_s = timeout_s
         self._clients: dict[str, psycopg.AsyncConnection[Any]] = {}
+        self.order = ""
+        """Always empty: orders of functions are played with transactional replication only."""
         self.topology: MergeTopology
         """The topology under test; not set before `renew`."""
         self.surroundings: Surroundings

@@ -200,6 +200,35 @@ def test_what_a_failure_shows(project: Project) -> None:
     again.assert_outcomes(passed=1)
 
 
+def test_what_a_failure_of_a_merge_shows(project: Project) -> None:
+    """A failing test shows what its sessions did at nodes that merge, and the command to reproduce it."""
+    project.test(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def twopc_merge_template():
+            return ["create table customer (id int primary key, credit int)"]
+
+        def test_fails(twopc_merge):
+            anna = twopc_merge.session("sub1", name="anna")
+            anna.execute("insert into customer values (1, 1)")
+            anna.commit()
+            twopc_merge.assert_converged()
+        """
+    )
+    result = project.run("--junit-xml=junit.xml", "--twopc-seed=3")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- twopc timeline -*",
+            "*anna at sub1*",
+            "*- twopc reproduce -*",
+            "pytest test_it.py::test_fails --twopc-seed 3",
+        ]
+    )
+
+
 def test_what_a_test_leaves_prepared(project: Project) -> None:
     """A test that leaves prepared transactions fails, naming them; the next is unaffected."""
     project.test(
