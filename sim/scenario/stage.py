@@ -17,7 +17,7 @@ from twopc.errors import ScenarioError
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.text import Document, Path
-from twopc.sim.scenario.values import Capabilities, Case, FaultStrike
+from twopc.sim.scenario.values import Capabilities, Case, FaultStrike, NotPlayableError
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.waits import Waits
 
@@ -202,7 +202,7 @@ class Stage(ABC):
 
     async def arm(self, fault: Fault) -> None:
         """Arm a fault at its point. Only the stage of a case with faults is asked to."""
-        raise NotImplementedError
+        raise NotPlayableError(("faults",), "faults are not performed here")
 
     async def fired(self) -> Sequence[FaultStrike]:
         """Return the faults that have reached their points since the last call."""

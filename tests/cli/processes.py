@@ -34,4 +34,4 @@ def running(
         yield process
     finally:
         process.kill()
-        process.communicate()  # closes its pipes
+        process.communicate(timeout=60)  # closes its pipes

@@ -6,6 +6,7 @@ import asyncio
 import selectors
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import ClassVar
 
 from twopc.errors import from_sqlstate
@@ -112,7 +113,7 @@ class ToySession:
 class ToyStage(Stage):
     """A stage that records in `happened` what it was asked to do."""
 
-    about: ClassVar = {}
+    about: ClassVar = MappingProxyType({})
 
     def __init__(self):
         self.locks: dict[str, str] = {}
