@@ -93,7 +93,10 @@ class Database:
             return await self._fetch(query, params)
 
     async def close(self) -> None:
-        """Close the connection for good; later callers get an error. Idempotent."""
+        """Close the connection for good; later callers get an error. Idempotent.
+
+        A connection that is being opened meanwhile is closed at the end of its checks.
+        """
         self._is_closed = True
         await self._disconnect()
 

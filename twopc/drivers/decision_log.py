@@ -256,7 +256,8 @@ class DecisionLog:
             return
         if self._lean is not None:
             await self._lean.close()
-        # Commits wait for this connection: a server that does not answer must not block them for ever.
+        # Commits wait for this connection: a server that does not answer must not block them for ever. Opening the
+        # session and resuming the epochs each end after the time limit.
         timeout_s, name = self._answer_timeout_s, f"twopc decisions {self._coordinator}"
         connection = await own_session("the decision log", self._dsn, name, timeout_s)
         try:
