@@ -165,6 +165,9 @@ async def install_filters(
             merge_filter.realigns,
         ),
     )
+    # the article's rows are not mapped yet: existing partitions count as new when a Subscriber gets one of them
+    await connection.execute("lock table msrepl.msmerge_genhistory in share row exclusive mode")
+    await connection.execute("update msrepl.msmerge_partition_groups set maxgen_whenadded = null")
     for join in merge_filter.joins:
         await connection.execute(
             "insert into msrepl.sysmergesubsetfilters (artid, art_nickname, join_articleid, join_nickname,"

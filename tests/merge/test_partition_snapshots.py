@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fix_merge import converge
-from tests.merge.partitions import publish_shop
+from tests.merge.partitions import assert_mapped, publish_shop
 from twopc.errors import ConfigurationError, MergeError
 from twopc.merge.ladder import InitialisationMethod
 from twopc.server import EmbeddedServer
@@ -84,4 +84,36 @@ async def test_snapshots_that_subscribers_start(server: EmbeddedServer, tmp_path
             InitialisationMethod.APPLY,
         )
         assert first.location == second.location
+        await converge(topology)
+
+
+@pytest.mark.parametrize("former", ["subscriber", "partition", "article", "snapshot"])
+async def test_a_table_published_while_its_partition_exists(
+    server: EmbeddedServer, tmp_path: Path, former: str
+) -> None:
+    """The rows of a filtered table reach a partition that was there before the table was published."""
+    async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+        for table in ("customer", "visit"):
+            await topology.execute("pub", f"create table {table} (id int primary key, region text)")
+            await topology.execute("pub", f"insert into {table} values (1, 'anna'), (2, 'other')")
+        host = "region = msrepl.host_name()"
+        await topology.publish("customer", row_filter=host)
+        if former == "partition":
+            await topology.add_partition("anna")
+        elif former == "snapshot":
+            await topology.snapshot(tmp_path, host_name="anna")
+        else:
+            await topology.subscribe("anna")
+            await topology.unsubscribe("anna")
+            await topology.execute("anna", "drop table customer")
+        if former == "article":
+            await topology.unpublish("customer")
+            await topology.publish("customer", row_filter=host)
+        await topology.publish("visit", row_filter=host)
+        if former == "snapshot":  # the former one is outdated
+            await topology.snapshot(tmp_path, host_name="anna")
+        await topology.subscribe("anna")
+        for table in ("customer", "visit"):
+            assert await topology.execute("anna", f"select id from {table}") == [(1,)]
+        await assert_mapped(topology)
         await converge(topology)

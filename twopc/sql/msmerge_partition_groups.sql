@@ -4,7 +4,8 @@
 -- holes:     owner
 --
 -- Subscribers whose filters have the same values share a row. A value that no filter uses is NULL. maxgen_whenadded
--- is the generation for which all rows were evaluated when the partition was added; NULL: they have not been yet.
+-- is the generation for which all rows were evaluated; NULL: they have not been since the partition was added, or since
+-- a filtered table was published.
 create table if not exists msrepl.msmerge_partition_groups (
     partition_id integer generated always as identity primary key,
     host_name_fn text,
