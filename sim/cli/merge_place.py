@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -47,24 +46,8 @@ def with_merge(
     Raises:
         ServerError: a server reports an error.
     """
-    import psycopg
-
-    from twopc.errors import ServerError
-
-    async def go() -> Any:
-        made = (
-            attached(nodes, folder, partly=partly) if find is None else find(_dsns(nodes, folder))
-        )
-        async with await made as topology:
-            return await work(topology)
-
-    try:
-        return asyncio.run(go())
-    except psycopg.Error as error:
-        text = error.diag.message_primary or str(error).strip()
-        hint = f" ({error.diag.message_hint})" if error.diag.message_hint else ""
-        code = f" [{error.sqlstate}]" if error.sqlstate else ""
-        raise ServerError(f"PostgreSQL says: {text}{hint}{code}") from error
+    opening = attached(nodes, folder, partly=partly) if find is None else find(_dsns(nodes, folder))
+    return place.run_in(opening, work)
 
 
 async def attached(

@@ -110,9 +110,7 @@ class TopologyPlace:
         Raises:
             ServerError: a server reports an error.
         """
-        import psycopg
-
-        from twopc.errors import ConfigurationError, ServerError
+        from twopc.errors import ConfigurationError
         from twopc.sim.operate import attach
         from twopc.sim.up import load
 
@@ -128,18 +126,31 @@ class TopologyPlace:
                 )
             dsns, coordinator, newcomers = state.dsns, coordinator or state.name, state.subscribers
 
-        async def go() -> Any:
-            async with await attach(
-                dsns, coordinator=coordinator, newcomers=newcomers, partly=partly
-            ) as topology:
-                return await work(topology)
+        opening = attach(dsns, coordinator=coordinator, newcomers=newcomers, partly=partly)
+        return run_in(opening, work)
 
-        try:
-            return asyncio.run(go())
-        except psycopg.Error as error:
-            text = error.diag.message_primary or str(error).strip()
-            hint = f" ({error.diag.message_hint})" if error.diag.message_hint else ""
-            raise ServerError(f"PostgreSQL says: {text}{hint} [{error.sqlstate}]") from error
+
+def run_in(opening: Awaitable[Any], work: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Run `work` with the topology that `opening` returns, and close the topology.
+
+    Raises:
+        ServerError: a server reports an error.
+    """
+    import psycopg
+
+    from twopc.errors import ServerError
+
+    async def go() -> Any:
+        async with await opening as topology:
+            return await work(topology)
+
+    try:
+        return asyncio.run(go())
+    except psycopg.Error as error:
+        text = error.diag.message_primary or str(error).strip()
+        hint = f" ({error.diag.message_hint})" if error.diag.message_hint else ""
+        code = f" [{error.sqlstate}]" if error.sqlstate else ""
+        raise ServerError(f"PostgreSQL says: {text}{hint}{code}") from error
 
 
 def table_of(text: str) -> tuple[str, str]:

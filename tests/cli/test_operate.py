@@ -11,9 +11,10 @@ from psycopg import conninfo
 
 from tests.cli.conftest import clear
 from tests.cli.in_process import twopc
-from twopc.errors import RejectedError
+from twopc.errors import RejectedError, ServerError
 from twopc.server import EmbeddedServer
 from twopc.sim import Topology
+from twopc.sim.cli.place import run_in
 from twopc.sim.operate import attach
 
 
@@ -205,3 +206,13 @@ def test_the_doctor_finds_the_embedded_server_fit() -> None:
 def test_clean_has_nothing_to_do_twice() -> None:
     assert twopc("clean").returncode == 0
     assert twopc("clean").stdout == "nothing was left behind\n"
+
+
+def test_an_error_without_sqlstate() -> None:
+    """The error of a connection that is lost names no SQLSTATE."""
+
+    async def opening() -> None:
+        raise psycopg.OperationalError("the connection is lost")
+
+    with pytest.raises(ServerError, match=r"^PostgreSQL says: the connection is lost$"):
+        run_in(opening(), lambda topology: opening())
