@@ -1,7 +1,10 @@
 """The base of all sessions: on servers, with a coordinator in a process of its own, and in the model."""
 
+# ruff: noqa: B027 -- most sessions have nothing to do in some methods
+
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +28,7 @@ class SyncError(Exception):
         self.number = number
 
 
-class ClientSession:
+class ClientSession(ABC):
     """One client, connected to one node, as servers, a coordinator's own process, and the model implement it.
 
     Refusals are raised as `twopc.errors.TransactionError`. Without further implementation it only syncs: it has no
@@ -106,17 +109,17 @@ class ClientSession:
     async def rollback(self) -> None:
         """Roll back at all nodes; no effect if no transaction is open."""
 
+    @abstractmethod
     async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         """Deliver all that is committed to these Subscribers (none: that of this session's node, or all).
 
         Returns the report of each merge session: `subscriber`, and the fields of a
         `twopc.drivers.merge.engine.MergeReport`; distribution agents report nothing. Raises SyncError.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     async def reinitialise(self) -> None:
         """Replace every row of this session's Subscriber. Raises RejectedError."""
-        raise NotImplementedError
 
     async def subscribe(self) -> None:
         """Subscribe this session's node: make a copy, and deliver later changes. Raises RejectedError."""
