@@ -49,21 +49,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect slow tests that are not drawn, after the samples were drawn."""
     limit_s = math.inf if config.getoption("--full") else config.getoption("--slow-s")
     durations = read_durations(config.rootpath)
-    seconds = {
-        item.nodeid: durations[function_of(item.nodeid)]
+    slow = {
+        name: item
         for item in items
-        if function_of(item.nodeid) in durations and not item.get_closest_marker("always")
+        if function_of(name := without_group(item.nodeid)) in durations
+        and not item.get_closest_marker("always")
     }
-    left_out = leave_out(seconds, limit_s)
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
-        items[:] = [item for item in items if item.nodeid not in left_out]
+    seconds = {name: durations[function_of(name)] for name in slow}
+    if left_out := {slow[name] for name in leave_out(seconds, limit_s)}:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def read_durations(root: Path) -> dict[str, float]:
     """Return the seconds that a case of each slow function took."""
     durations: dict[str, float] = json.loads((root / DURATIONS).read_text(encoding="utf-8"))
     return durations
+
+
+def without_group(nodeid: str) -> str:
+    """Return a test's name without the group that pytest-xdist appends to it in its workers."""
+    parameters_end = nodeid.rfind("]") + 1
+    return nodeid[:parameters_end] + nodeid[parameters_end:].partition("@")[0]
 
 
 def function_of(nodeid: str) -> str:
@@ -92,7 +99,8 @@ class Record:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add one phase of a case."""
-        self._cases[function_of(report.nodeid)][report.nodeid] += report.duration
+        name = without_group(report.nodeid)
+        self._cases[function_of(name)][name] += report.duration
 
     def pytest_sessionfinish(self) -> None:
         """Replace the durations of the functions played, and drop those of files that no longer exist."""

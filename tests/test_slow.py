@@ -14,10 +14,15 @@ from tests.fix_slow import DURATIONS, Record, leave_out
 
 ROOT = Path(__file__).parents[1]
 PROJECT = """
+import os
+
 import pytest
 
+@pytest.mark.xdist_group("slow")
 @pytest.mark.parametrize("number", range(20))
-def test_slow(number): pass
+def test_slow(number):
+    with open("workers", "a") as file:
+        print(os.environ.get("PYTEST_XDIST_WORKER"), file=file)
 
 @pytest.mark.always
 def test_always(): pass
@@ -51,6 +56,15 @@ def test_as_many_as_there_is_time_for(project: Path) -> None:
     assert passed(project, "--slow-s", "30") == 6 + 2
     assert passed(project, "--slow-s", "30", "--full") == 22
     assert passed(project, "--slow-s", "inf") == 22
+
+
+def test_a_group_is_drawn_alike_and_played_by_one_worker(project: Path) -> None:
+    """One worker plays the cases of a group, as each other one would start Spark or a server again."""
+    assert passed(project, "--slow-s", "30") == 6 + 2
+    (project / "workers").unlink()
+    xdist = ("-p", "xdist", "-n", "2", "--dist", "loadgroup")
+    assert passed(project, *xdist, "--slow-s", "30") == 6 + 2
+    assert len({*(project / "workers").read_text().splitlines()}) == 1
 
 
 def test_another_seed_draws_others(monkeypatch: pytest.MonkeyPatch) -> None:
