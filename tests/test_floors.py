@@ -32,7 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("twopc.server", "twopc.waits"),
     ("twopc.drivers", "twopc.doctor"),
     ("twopc.publisher", "twopc.subscriber"),
-    ("twopc.sim.report", "twopc.sim.checkers", "twopc.sim.model"),
+    ("twopc.sim.report", "twopc.sim.checkers", "twopc.sim.model", "twopc.sim.deliveries"),
     ("twopc.sim.script", "twopc.sim.validation", "twopc.sim.settings"),
     ("twopc.sim.topology",),
     ("twopc.sim.merge",),

@@ -279,7 +279,9 @@ class ModelLook:
             number = numbers[each.seqno]
             state[f"stored/{number}"] = {
                 "number": number,
-                "origin": distribution._origin(each.originator),
+                "origin": distribution.registry.names.get(
+                    each.originator, distribution.spec.publisher
+                ),
                 "commands": len(each.commands),
             }
         for name, seat in distribution.seats.items():

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from twopc.sim.deliveries import ReportedDelivery
 from twopc.sim.faults.call_server import RECOVER
 from twopc.sim.faults.capabilities import IN_PROCESS
 from twopc.sim.faults.plans import plans_of
@@ -20,7 +21,7 @@ from twopc.sim.faults.sessions import RemoteSession, StruckAnyClientSession
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.postgres_stage import PostgresStage
 from twopc.sim.scenario.postgres_topologies import PreparedTopology
-from twopc.sim.scenario.stage import AwayError, NodeContent, StageDelivery
+from twopc.sim.scenario.stage import AwayError, NodeContent
 from twopc.sim.scenario.values import Case, FaultStrike
 from twopc.sim.sessions.local import refused
 from twopc.sim.sessions.servers import PostgresSession
@@ -102,7 +103,7 @@ class FaultyStage(PostgresStage):
         waits = {**self._performer.waits(self._sessions), **looked.waits}
         return dataclasses.replace(looked, waits=waits)
 
-    async def deliveries(self) -> list[StageDelivery]:
+    async def deliveries(self) -> list[ReportedDelivery]:
         async with self._performer.turn:
             return await super().deliveries()
 

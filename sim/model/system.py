@@ -18,6 +18,7 @@ from twopc.errors import ConfigurationError
 from twopc.proc_execution import ProcArticle
 from twopc.protocol.effects import Outcome
 from twopc.protocol.variants import VARIANTS, Settings
+from twopc.sim.deliveries import ReportedDelivery
 from twopc.sim.model import proc_execution
 from twopc.sim.model.any_client import ModelAnyClient, ModelAnyClients
 from twopc.sim.model.builder import blaming, create_text
@@ -25,7 +26,6 @@ from twopc.sim.model.clients import PublisherClient, SubscriberClient
 from twopc.sim.model.clocks import Clock
 from twopc.sim.model.coordinator import CoordinatorPlace
 from twopc.sim.model.distribution import system_distribution
-from twopc.sim.model.distribution.deliveries import ModelDelivery
 from twopc.sim.model.distribution.seats import AgentSeat
 from twopc.sim.model.distribution.system_distribution import Distribution
 from twopc.sim.model.kernel import SimpyKernel
@@ -272,7 +272,7 @@ class System:
         """Let log reader and agents reach the Publisher's present position; see `Distribution.sync`."""
         return (yield from self.members.require_distribution().sync(subscribers))
 
-    def take_deliveries(self) -> list[ModelDelivery]:
+    def take_deliveries(self) -> list[ReportedDelivery]:
         """Return the events of agents since the last call."""
         return [] if self.distribution is None else self.distribution.take_deliveries()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from twopc.drivers.recovery import SettledBranch
 from twopc.errors import from_sqlstate
 from twopc.names import PREFIX
+from twopc.sim.deliveries import ReportedDelivery
 from twopc.sim.model.bridge import performed
 from twopc.sim.model.sql import parse
 from twopc.sim.model.sql.ddl import condition
@@ -32,7 +32,6 @@ from twopc.sim.scenario.stage import (
     NodeContent,
     SetUpError,
     Stage,
-    StageDelivery,
     lost_table,
 )
 from twopc.sim.sessions.interface import ClientSession
@@ -121,8 +120,8 @@ class ModelStage(Stage):
         self._sessions[AGENTS] = opened
         return opened
 
-    async def deliveries(self) -> list[StageDelivery]:
-        return [StageDelivery(**asdict(each)) for each in self._model.take_deliveries()]
+    async def deliveries(self) -> list[ReportedDelivery]:
+        return self._model.take_deliveries()
 
     async def waits(self) -> Waits:
         clients = await clients_of(self._sessions)

@@ -40,19 +40,7 @@ async def state_after(
 async def write_deliveries(stage: Stage, history: OrderHistory) -> None:
     """Record what the agents have done since the last call."""
     for each in await stage.deliveries():
-        counted = {"calls": each.calls, "definitions": each.definitions}
-        history.write(
-            "suppress" if each.suppressed else "skip" if each.skipped else "deliver",
-            node=each.node,
-            gid=each.gid,
-            message=each.skipped,
-            data={
-                "seqno": each.seqno,
-                "origin": each.origin,
-                "commands": list(each.commands),
-                **{name: number for name, number in counted.items() if number},
-            },
-        )
+        history.write(**each.record())
 
 
 def write_settled(stage: Stage, history: OrderHistory) -> None:

@@ -11,10 +11,11 @@ from twopc.drivers.recovery import SettledBranch
 from twopc.names import PREFIX, SCHEMA
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
+from twopc.sim.deliveries import ReportedDelivery
 from twopc.sim.scenario.postgres_setup import subscribe
 from twopc.sim.scenario.postgres_topologies import PreparedTopology
 from twopc.sim.scenario.server_stage import ServerStage
-from twopc.sim.scenario.stage import AGENTS, AwayError, NodeContent, StageDelivery
+from twopc.sim.scenario.stage import AGENTS, AwayError, NodeContent
 from twopc.sim.sessions.any_client import AnyClientSession
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.plain import PlainPostgresSession
@@ -83,21 +84,8 @@ class PostgresStage(ServerStage[Topology]):
         self._sessions[AGENTS] = opened
         return opened
 
-    async def deliveries(self) -> list[StageDelivery]:
-        return [
-            StageDelivery(
-                node=each.subscriber,
-                seqno=each.seqno,
-                origin=each.origin or self._topology.publisher,
-                gid=each.gid,
-                commands=each.commands,
-                calls=each.calls,
-                definitions=each.definitions,
-                suppressed=each.suppressed,
-                skipped=each.skipped,
-            )
-            for each in await self._topology.inspect.take_deliveries()
-        ]
+    async def deliveries(self) -> list[ReportedDelivery]:
+        return await self._topology.inspect.take_deliveries()
 
     def subscribes(self, node: str) -> bool:
         """Return whether the node is the Publisher or has a subscription in this topology."""

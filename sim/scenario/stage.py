@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from twopc.errors import ScenarioError
+from twopc.sim.deliveries import ReportedDelivery
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_parts import ColumnChange
 from twopc.sim.scenario.text import Document, Path
@@ -28,30 +29,6 @@ if TYPE_CHECKING:
 AGENTS = "agents"
 #: Branch markers are read at the end, even after a long load.
 MARKERS_KEPT_S = 24 * 3600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageDelivery:
-    """What an agent did with one of the Publisher's transactions."""
-
-    node: str
-    """Name of the Subscriber."""
-    seqno: str
-    """Position of the transaction: its commit LSN at the Publisher."""
-    origin: str
-    """Name of the originator; that of the Publisher if there is none."""
-    gid: str = ""
-    """Gid of the global transaction, without a branch; empty for a local transaction."""
-    commands: tuple[str, ...] = ()
-    """Descriptions of the applied commands."""
-    calls: int = 0
-    """Number of the commands that are calls of routines."""
-    definitions: int = 0
-    """Number of the commands that are definitions of routines."""
-    suppressed: bool = False
-    """Whether the transaction was the Subscriber's own and was not delivered."""
-    skipped: str = ""
-    """Error because of which the transaction was skipped; empty if it was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +115,7 @@ class Stage(ABC):
     def subscribes(self, node: str) -> bool:
         """Return whether a node takes part now: it is the Publisher, or has a subscription."""
 
-    async def deliveries(self) -> Sequence[StageDelivery]:
+    async def deliveries(self) -> Sequence[ReportedDelivery]:
         """Return what agents have done since the last call, in order."""
         return ()
 

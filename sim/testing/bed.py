@@ -234,17 +234,7 @@ class Bed:
         if not await self.topology.registration.has_subscriptions():
             return
         for each in await self.topology.inspect.take_deliveries():
-            self.recorder.write(
-                "suppress" if each.suppressed else "skip" if each.skipped else "deliver",
-                node=each.subscriber,
-                gid=each.gid,
-                message=each.skipped,
-                data={
-                    "seqno": each.seqno,
-                    "origin": each.origin or self.topology.publisher,
-                    "commands": list(each.commands),
-                },
-            )
+            self.recorder.write(**each.record())
 
     async def refuse_outer_transactions(self) -> None:
         """Refuse to continue if an application rolls back an outer transaction at the end of the test.

@@ -25,9 +25,9 @@ from twopc.publisher.distribution import (
 from twopc.publisher.posted_messages import PostedMessage
 from twopc.publisher.slot import SlotState
 from twopc.sim import validation
+from twopc.sim.deliveries import ReportedDelivery
 from twopc.sim.topology import deliveries
 from twopc.sim.topology.convergence import differences
-from twopc.sim.topology.deliveries import TopologyDelivery
 from twopc.sim.topology.installer import Installer, TopologyComponent
 from twopc.validation import ArticleVerdict
 
@@ -92,10 +92,10 @@ class Inspection(TopologyComponent):
             return list(await publication.articles(await self._wiring.at_publisher()))
         return [each.article for each in await self._registration.chosen_articles(subscriber)]
 
-    async def take_deliveries(self) -> list[TopologyDelivery]:
+    async def take_deliveries(self) -> list[ReportedDelivery]:
         """Return the transactions that agents have delivered, suppressed or skipped since the last call."""
         number = await self._registration.publisher_number()
-        results: list[TopologyDelivery] = []
+        results: list[ReportedDelivery] = []
         for subscriber in await self._agents.subscribers():
             after = self._reported.get(subscriber, "0/0")
             upto = self._reported[subscriber] = await self._registration.position(subscriber)
@@ -103,9 +103,8 @@ class Inspection(TopologyComponent):
                 await self._wiring.at_distribution(),
                 await self._wiring.at_publisher(),
                 number,
-                subscriber,
-                await self._registration.subscribed_articles(subscriber),
-                await self._registration.subscribed_routines(subscriber),
+                publisher_name=self._wiring.publisher,
+                subscriber=subscriber,
                 after=after,
                 upto=upto,
             )

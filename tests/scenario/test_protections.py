@@ -85,7 +85,7 @@ async def test_marker(server, statement):
         await topology.run("sub1", statement)
         await topology.sync()
         found = await topology.inspect.take_deliveries()
-        assert {(each.subscriber, each.origin, each.suppressed) for each in found} == {
+        assert {(each.node, each.origin, each.suppressed) for each in found} == {
             ("sub1", "sub1", True),
             ("sub2", "sub1", False),
         }
@@ -94,9 +94,9 @@ async def test_marker(server, statement):
         if statement.startswith("update"):  # the echo has no effect
             await topology.sync()
             found = await topology.inspect.take_deliveries()
-            assert {(each.subscriber, each.origin, each.suppressed) for each in found} == {
-                ("sub1", "", False),
-                ("sub2", "", False),
+            assert {(each.node, each.origin, each.suppressed) for each in found} == {
+                ("sub1", "pub", False),
+                ("sub2", "pub", False),
             }
         else:  # the echo inserts an existing row, or deletes a missing one
             with pytest.raises(DeliveryError):

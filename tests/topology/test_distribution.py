@@ -41,13 +41,13 @@ async def test_a_change_reaches_the_others_and_does_not_come_back(
     assert [done[name].transactions for name in ("a", "b", "c")] == [1, 2, 2]
     await topology.assert_converged()
     told = [
-        (each.subscriber, each.origin, each.suppressed)
+        (each.node, each.origin, each.suppressed)
         for each in await topology.inspect.take_deliveries()
     ]
     assert told == [
-        *(("a", "a", True), ("a", "", False)),
-        *(("b", "a", False), ("b", "", False)),
-        *(("c", "a", False), ("c", "", False)),
+        *(("a", "a", True), ("a", "pub", False)),
+        *(("b", "a", False), ("b", "pub", False)),
+        *(("c", "a", False), ("c", "pub", False)),
     ]
     assert await topology.inspect.take_deliveries() == []
 

@@ -55,7 +55,7 @@ async def test_every_update_of_a_burst_arrives(make_topology: MakeTopology) -> N
     await topology.assert_converged()
     assert await topology.execute("b", "select balance from account where id = 1") == [(200,)]
     told = await topology.inspect.take_deliveries()
-    assert [each.subscriber for each in told].count("b") == 100
+    assert [each.node for each in told].count("b") == 100
 
 
 @pytest.mark.parametrize(

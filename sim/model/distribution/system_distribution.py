@@ -17,8 +17,8 @@ from twopc.drivers.points import Points
 from twopc.drivers.snapshot_agent import SnapshotAgent
 from twopc.drivers.virtual import AwaitableSteps, awaited, steps
 from twopc.errors import DeliveryError, SubscriptionError
-from twopc.names import BranchId
 from twopc.proc_execution import ProcArticle
+from twopc.sim.deliveries import ReportedDelivery, deliveries
 from twopc.sim.model.distribution.agent import AgentParts, AgentProcess
 from twopc.sim.model.distribution.apply import Receiver, apply_call
 from twopc.sim.model.distribution.articles import Registry
@@ -29,7 +29,6 @@ from twopc.sim.model.distribution.copies import (
     nobody,
     take_copies,
 )
-from twopc.sim.model.distribution.deliveries import ModelDelivery, deliveries
 from twopc.sim.model.distribution.log_reader import ModelLogReader, ModelSlot
 from twopc.sim.model.distribution.processes import KilledError, outcome
 from twopc.sim.model.distribution.seats import AgentSeat, Seat
@@ -315,21 +314,18 @@ class Distribution:
 
     # -- results -------------------------------------------------------------------------------------
 
-    def take_deliveries(self) -> list[ModelDelivery]:
+    def take_deliveries(self) -> list[ReportedDelivery]:
         """Return what the agents have delivered, suppressed and skipped since the previous call."""
-        results: list[ModelDelivery] = []
-        gids = {}
-        for marker in self.publisher.markers():
-            branch = BranchId.parse(marker.gid)
-            if branch is not None:
-                gids[marker.xid] = str(branch.global_id)
+        results: list[ReportedDelivery] = []
+        markers = {each.xid: each.gid for each in self.publisher.markers()}
         for name, seat in self.seats.items():
             after = self._reported.get(name, 0)
             upto = self._reported[name] = self.position(name)
             results += deliveries(
-                self.store.between(after, upto), self.registry.terms(name), self.registry.articles,
-                routines=self.registry.routines,
-                node=name, origin=self._origin, gids=gids,
+                self.store.commands(after, upto), self.registry.terms(name),
+                node=name, publisher=self.spec.publisher,
+                articles=self.registry.articles, routines=self.registry.routines,
+                originators=self.registry.names, markers=markers,
                 skipped={
                     each.seqno: each.error
                     for each in seat.record.history
@@ -337,9 +333,6 @@ class Distribution:
                 },
             )  # fmt: skip
         return results
-
-    def _origin(self, number: int | None) -> str:
-        return self.registry.names.get(number or 0, self.spec.publisher)
 
     def position(self, subscriber: str) -> int:
         """Return the position up to which a Subscriber has received everything."""

@@ -53,7 +53,7 @@ async def test_one_call_or_its_rows(make_topology: MakeTopology) -> None:
 
     await topology.assert_converged()
     assert [each.passed for each in await topology.validate()] == [True, True]
-    told = {each.subscriber: each for each in await topology.inspect.take_deliveries()}
+    told = {each.node: each for each in await topology.inspect.take_deliveries()}
     assert told["reader"].commands == ('{call "public"."give_raise" (7)}',)
     assert (told["reader"].calls, told["writer"].calls) == (1, 0)
     assert told["writer"].commands[-1] == "55 more"
