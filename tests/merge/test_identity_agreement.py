@@ -21,10 +21,11 @@ from twopc.sim.scenario.theatres import played
 NODES = ("pub", "mid", "anna", "ben")
 
 
-def history(seed: int, length: int = 40) -> dict[str, Any]:
+def history(seed: int, kind: str, length: int = 40) -> dict[str, Any]:
     """Return a scenario with one order on a tree, which draws and names identity values.
 
-    Its other steps merge, back up databases and restore them.
+    Its other steps merge, back up databases and restore them. The republisher's Subscriber has a subscription of the
+    given kind.
     """
     rng = random.Random(seed)
     sessions: dict[str, list[dict[str, Any]]] = {node: [] for node in NODES}
@@ -65,7 +66,10 @@ def history(seed: int, length: int = 40) -> dict[str, Any]:
             "subscribers": ["mid", "ben", "anna"],
             "republishers": {"mid": ["anna"]},
         },
-        "subscribers": {"mid": {"merge": {"type": "server", "priority": 50}}},
+        "subscribers": {
+            "mid": {"merge": {"type": "server", "priority": 50}},
+            **({"anna": {"merge": {"type": "server", "priority": 25}}} if kind == "server" else {}),
+        },
         "tables": {
             "orders": {
                 "columns": {"id": "serial primary key", "item": "text"},
@@ -79,16 +83,16 @@ def history(seed: int, length: int = 40) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", (2, 40))
+@pytest.mark.parametrize(("seed", "kind"), ((2, "client"), (40, "client"), (40, "server")))
 def test_servers_and_the_model_draw_the_same(
-    seed: int, server: EmbeddedServer, tmp_path: Path
+    seed: int, kind: str, server: EmbeddedServer, tmp_path: Path
 ) -> None:
     """Servers and the model agree, also at a republisher and after databases were restored.
 
     Ranges may have gaps, where values were allotted to other nodes.
     """
     path = tmp_path / f"drawn_{seed}.twopc.yaml"
-    path.write_text(json.dumps(history(seed)), encoding="utf-8")
+    path.write_text(json.dumps(history(seed, kind)), encoding="utf-8")
     loaded, records = load(path), History()
 
     async def play() -> None:

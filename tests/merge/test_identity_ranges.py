@@ -287,6 +287,31 @@ async def test_a_republisher_that_has_drawn_nothing(server: EmbeddedServer) -> N
         assert await add(topology, "mid") == [201]
 
 
+async def test_republishers_keep_values_for_themselves(server: EmbeddedServer) -> None:
+    """Republishers allot to others, republishers too, no more than leaves them two ranges of a client subscription.
+
+    Of two sessions at the same time, neither gets the values that are kept.
+    """
+    tree = {"pub": ["mid"], "mid": ["depot", "ben"], "depot": ["van", "anna"]}
+    async with MergeTopology(server=server, tree=tree) as topology:
+        await topology.execute("pub", "create table orders (id serial primary key, item text)")
+        await topology.publish("orders", identity=RANGES)
+        for priority, name in ((75, "mid"), (50, "depot"), (25, "van")):
+            await topology.subscribe(name, kind="server", priority=priority)
+        for name in ("anna", "ben"):
+            await topology.subscribe(name)
+        left = {each.node: each.left for each in await topology.ranges() if each.is_own}
+        assert left == {"mid": 200, "depot": 200, "van": 1600, "anna": 0, "ben": 0}
+        for name in ("mid", "depot"):
+            assert len(await add(topology, name, 200)) == 200
+        for name in ("mid", "ben", "depot"):
+            await topology.sync(name)
+        await asyncio.gather(*[topology.sync(name) for name in ("van", "anna")])
+        drawn = [value for name in topology.nodes for value in await add(topology, name, 200)]
+        assert len(drawn) == len({*drawn}) == 6 * 200
+        await converge(topology)
+
+
 async def test_a_republisher_that_has_forgotten_allotments_alone(server: EmbeddedServer) -> None:
     """A republisher that has forgotten allotments only is recognised, too.
 

@@ -26,6 +26,13 @@ class IdentityRanges:
     threshold_percent: int = 80
     """Percentage of a range that is used up when another is allotted (``@threshold``)."""
 
+    @property
+    def kept(self) -> int:
+        """Number of values that a republisher keeps for itself: two ranges of a client subscription, or one of its
+        own ranges if that has fewer values.
+        """
+        return min(RANGES * self.subscriber, self.publisher)
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield invalid sizes and thresholds: the name of each, and the problem."""
         for name, size in (("subscriber", self.subscriber), ("publisher", self.publisher)):

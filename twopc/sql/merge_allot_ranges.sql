@@ -5,7 +5,8 @@
 --
 -- They are drawn in the same way as the node's own values, so that no session waits and none is drawn twice: at the
 -- topmost Publisher from the table's sequence, at a republisher from its own ranges. Values that others draw in the
--- meantime divide a range into runs. If fewer are left, fewer are allotted.
+-- meantime divide a range into runs. If fewer are left, fewer are allotted; a republisher keeps two ranges of a client
+-- subscription for itself, or one of its own ranges if that has fewer values.
 create or replace function msrepl.merge_allot_ranges(subscriber text, artid uuid, count int8)
 returns table (allotment int8, range_begin int8, range_end int8)
 language plpgsql
@@ -14,11 +15,16 @@ as $msrepl$
 #variable_conflict use_column
 declare
     article msrepl.sysmergearticles;
-    amount constant int8 := least($3, msrepl.merge_identity_left($2));
+    amount int8;
 begin
     lock table msrepl.msmerge_identity_range in share row exclusive mode;  -- one at a time: the last one stands for all
-    perform setval('msrepl.msmerge_allotting', pg_current_xact_id()::text::int8);
     select a.* into article from msrepl.sysmergearticles as a where a.artid = $2;
+    amount := least($3, msrepl.merge_identity_left($2)
+        - case when article.created_table then least(2 * article.identity_range, article.pub_identity_range) else 0 end);
+    if amount < 1 then
+        return;
+    end if;
+    perform setval('msrepl.msmerge_allotting', pg_current_xact_id()::text::int8);
     return query
         with drawn as materialized (
             select nextval(article.identity_sequence::regclass) as place from generate_series(1, amount)

@@ -21,12 +21,12 @@ begin
         if not exists (
             select from msrepl.msmerge_identity_range as r where r.artid = {artid} and r.place_end > place)
         then
-            raise exception 'table % has used up its identity ranges at % (548), the last of them %', {table_name},
+            raise exception 'table % has used up its identity ranges at % (548)%', {table_name},
                 (select s.subscriber_server from msrepl.sysmergesubscriptions as s where s.is_self),
-                coalesce((select format('from %s to %s', r.range_begin, r.range_end) from msrepl.msmerge_identity_range as r
-                    where r.artid = {artid} and r.place_end is not null order by r.place_end desc limit 1), 'withdrawn')
+                coalesce((select format(', the last of them from %s to %s', r.range_begin, r.range_end) from msrepl.msmerge_identity_range as r
+                    where r.artid = {artid} and r.place_end is not null order by r.place_end desc limit 1), ': it has none now')
                 using errcode = 'sequence_generator_limit_exceeded',
-                      hint = 'A session of the Merge Agent allots new ones: twopc merge sync; begin the transaction again then.';
+                      hint = 'A session of the Merge Agent allots new ones: twopc merge sync; begin the transaction again then. If it brings none, the Publisher has none to allot: twopc merge ranges.';
         end if;
     end loop;
     new.{column} := value;

@@ -84,11 +84,12 @@ class ModelIdentity:
 
     def _used_up(self) -> SqlError:
         last = max(self.own, key=lambda each: each.last_place, default=None)
-        named = "withdrawn" if last is None else f"from {last.first} to {last.last}"
+        named = ": it has none now" if last is None else f", the last of them from {last.first} to {last.last}"
         return SqlError(
             "2200H",
-            f"table {self.table} has used up its identity ranges at {self.node} (548), the last of them {named}",
-            hint="A session of the Merge Agent allots new ones: twopc merge sync; begin the transaction again then.",
+            f"table {self.table} has used up its identity ranges at {self.node} (548){named}",
+            hint="A session of the Merge Agent allots new ones: twopc merge sync; begin the transaction again then. "
+            "If it brings none, the Publisher has none to allot: twopc merge ranges.",
         )
 
     @property
@@ -105,7 +106,8 @@ class ModelIdentity:
 
     def allot(self, subscriber: str, count: int) -> Sequence[AllottedRange]:
         """Draw values for a Subscriber, or fewer if fewer are left, and return their ranges."""
-        drawn = [self.draw() for _ in range(min(count, self.left))]
+        available = self.left - (self.ranges.kept if self.is_copy else 0)
+        drawn = [self.draw() for _ in range(min(count, available))]
         made: list[AllottedRange] = []
         for first, last in runs(drawn, self.step):
             if not any(
