@@ -168,12 +168,14 @@ def _is_there(change: _Change, rows: Mapping[str, _Row]) -> bool:
 
 def _is_kept(change: _Change, conflict: Mapping[str, Any]) -> bool:
     """Return whether the change was recorded as the loser of a conflict, or as one that could not be applied."""
-    key = ", ".join(f"{name}={value}" for name, value in conflict["key"].items())
-    if (conflict["table"], key) != (change.table, change.key):
+    loser, key = conflict["loser"], conflict["key"]
+    keys = {  # the losing row may have another key
+        ", ".join(f"{name}={row.get(name)}" for name in key) for row in (key, loser or key)
+    }
+    if conflict["table"] != change.table or change.key not in keys:
         return False
     if conflict.get("resolver"):
         return True  # a custom resolver may replace both changes
-    loser = conflict["loser"]
     if loser is None:
         return not change.column
     return bool(change.column) and loser.get(change.column) == change.value

@@ -114,7 +114,7 @@ class MergeModelStage(MergingStage, ModelStage):
         content = await super().look(node, tables)
         for name, rows in content.rows.items():
             for guid, row in zip(self._merging.rowguids(node, name), rows, strict=True):
-                self._watch.note_row(name, guid, row)
+                self._watch.note_row(node, name, guid, row)
         return content
 
     async def part(

@@ -165,7 +165,7 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
         }
         for name, rows in by_table.items():
             for row, values in zip(rows, contents[name], strict=True):
-                self._watch.note_row(name, UUID(row[1]), values)
+                self._watch.note_row(node, name, UUID(row[1]), values)
         return NodeContent(
             rows=contents,
             xids={name: [row[0] for row in rows] for name, rows in by_table.items()},

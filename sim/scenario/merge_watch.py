@@ -5,7 +5,7 @@ Servers and the model share this module: a stage reads the state of a node befor
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -94,17 +94,31 @@ class MergeWatch:
         self._names: dict[int, str] = {}
         self._lives: dict[str, int] = {}
         self._sessions: list[EndedMergeSession] = []
-        self._keys: dict[tuple[str, UUID], Mapping[str, Any]] = {}
-        """Last known primary key of each row, by table and rowguid."""
+        self._keys: dict[tuple[str, UUID, str], Mapping[str, Any]] = {}
+        """Last known primary key of each row, by table, rowguid and node."""
         self._recorded: dict[str, int] = {}
         """Number of conflicts already read, by node."""
 
-    def note_row(self, table: str, rowguid: UUID, row: Mapping[str, Any]) -> None:
-        """Note the primary key of a row, by which its conflicts are described."""
-        self._keys[table, rowguid] = self._key_in(table, row)
+    def note_row(self, node: str, table: str, rowguid: UUID, row: Mapping[str, Any]) -> None:
+        """Note the primary key of a row at a node, by which its conflicts are described."""
+        self._keys[table, rowguid, node] = self._key_in(table, row)
 
-    def _key_in(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: row.get(name) for name in self._scenario.tables[table].key_columns}
+    def _key_in(self, table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {name: row[name] for name in self._scenario.tables[table].key_columns if name in row}
+
+    def _key(self, node: str, conflict: SeenConflict) -> dict[str, Any]:
+        """Return the key that a conflict's row had at the node that has recorded the conflict.
+
+        If the node has not had the row, it is that of the losing row or, if that was deleted, of the row at another
+        node. Empty if no node's tables showed the row after any commit.
+        """
+        table, rowguid = conflict.table, conflict.rowguid
+        here, *others = (
+            self._keys.get((table, rowguid, name))
+            for name in (node, *self._scenario.topology.nodes)
+        )
+        losing = self._key_in(table, conflict.loser or {})
+        return dict(next(filter(None, (here, losing, *others)), {}))
 
     def taken(self) -> Sequence[EndedMergeSession]:
         """Return the sessions that have ended since the last call."""
@@ -137,7 +151,7 @@ class MergeWatch:
             self._note(node, seen)
         conflicts = [
             self._explained(subscriber, before, rowguid, each)
-            for rowguid, each in await self._new_conflicts()
+            for rowguid, each in await self._new_conflicts(before)
         ]
         self._sessions.append(
             EndedMergeSession(
@@ -149,10 +163,14 @@ class MergeWatch:
             )
         )
 
-    async def _new_conflicts(self) -> Sequence[tuple[UUID, dict[str, Any]]]:
-        """Return the conflicts recorded since the last call, each as the row's rowguid and its description."""
+    async def _new_conflicts(self, ends: Iterable[str]) -> Sequence[tuple[UUID, dict[str, Any]]]:
+        """Return the conflicts recorded since the last call, each as the row's rowguid and its description.
+
+        Args:
+            ends: the session's Publisher and Subscriber. An upload precedes the download, so the Publisher's are first.
+        """
         results = []
-        for node in self._scenario.topology.nodes:
+        for node in dict.fromkeys((*ends, *self._scenario.topology.nodes)):
             every = await self._every_conflict(node)
             new = every[self._recorded.get(node, 0) :]
             self._recorded[node] = len(every)
@@ -175,11 +193,10 @@ class MergeWatch:
         loser = (
             None if held is None else {name: held[name] for name in table.columns if name in held}
         )
-        key = self._keys.get((conflict.table, conflict.rowguid))
         return {
             "node": node,
             "table": conflict.table,
-            "key": dict(key or self._key_in(conflict.table, loser or {})),
+            "key": self._key(node, conflict),
             "type": conflict.type.name.lower(),
             "origin": conflict.origin,
             "winner": conflict.winner,

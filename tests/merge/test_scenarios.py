@@ -35,6 +35,7 @@ sessions:
     node: anna
     steps:
       - a_write: {sql: "update t set n = 1 where id = 1"}
+      - a_key: {sql: "update t set id = 3 where id = 1"}
       - a_sync: sync
       - a_again: sync
   b:
@@ -88,6 +89,14 @@ ORDERS = """
     expect:
       steps: {a_sync: {conflicts: 1}}
       conflicts: [{table: t, key: {id: 1}, type: delete_wins, winner: ben, loser: {n: 1}}]
+  - name: a key that was changed before the losing row
+    steps: [a_key, a_sync, b_begin, b_write, b_end, b_sync]
+    expect:
+      conflicts: [{table: t, key: {id: 3}, type: update_update, winner: anna, loser: {id: 1, n: 2}}]
+  - name: a key that was changed after the losing row
+    steps: [b_begin, b_write, b_end, a_key, a_sync, b_sync]
+    expect:
+      conflicts: [{table: t, key: {id: 3}, type: update_update, winner: anna, loser: {id: 1, n: 2}}]
   - name: an agent that rests keeps others out
     steps: [{fault: rests}, b_begin, b_write, b_end, b_sync, o_sync]
     expect: {steps: {b_sync: {uploaded: 1}, o_sync: {error: 21036}}}
@@ -195,6 +204,34 @@ def test_what_the_model_does_not_know_is_refused_by_name() -> None:
     assert [message for _, message in unknown(document.scenario)] == [
         "the model does not know the type INT4RANGE"
     ]
+
+
+REPUBLISHED = """
+twopc: 1
+name: republished
+about: Two nodes enter the same mail. The file names the van before the depot that it subscribes to.
+topology: {replication: merge, publisher: pub, subscribers: [van, depot], republishers: {depot: [van]}}
+tables: {member: {columns: {id: int primary key, mail: text unique}}}
+subscribers: {depot: {merge: {type: server, priority: 75}}}
+sessions:
+  v: {node: van, steps: [v_joins: {sql: "insert into member values (3, 'kim')"}, v_sync: sync]}
+  d: {node: depot, steps: [d_joins: {sql: "insert into member values (2, 'kim')"}]}
+orders:
+  - {name: both, steps: [v_joins, d_joins, v_sync]}
+"""
+
+
+async def test_conflicts_of_a_session_are_listed_in_the_order_of_their_recording(server) -> None:
+    """Those of an upload come before those of the download, whatever the file's order of nodes."""
+    loaded = parse(REPUBLISHED)
+    _, servers = await play(server, loaded)
+    _, model = await asyncio.to_thread(on_model, loaded)
+    for history in (servers, model):
+        listed = [each.data or {} for each in history.records if each.kind == "merge_conflict"]
+        assert [(each["node"], each["type"]) for each in listed[:2]] == [
+            ("depot", "upload_insert_failed"),
+            ("van", "download_insert_failed"),
+        ]
 
 
 MADE = """

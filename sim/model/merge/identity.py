@@ -84,7 +84,9 @@ class ModelIdentity:
 
     def _used_up(self) -> SqlError:
         last = max(self.own, key=lambda each: each.last_place, default=None)
-        named = ": it has none now" if last is None else f", the last of them from {last.first} to {last.last}"
+        named = (
+            f", the last of them from {last.first} to {last.last}" if last else ": it has none now"
+        )
         return SqlError(
             "2200H",
             f"table {self.table} has used up its identity ranges at {self.node} (548){named}",
