@@ -200,6 +200,65 @@ async def test_a_publisher_that_was_restored_twice(server: EmbeddedServer) -> No
         assert len({*drawn}) == 300
 
 
+async def test_a_restored_publisher_and_new_subscribers(server: EmbeddedServer) -> None:
+    """A Publisher that waits for a Subscriber's report allots nothing to new and reinitialised Subscribers either."""
+    names = ("anna", "ben", "cleo")
+    async with MergeTopology(server=server, subscribers=names) as topology:
+        await topology.execute("pub", "create table orders (id serial primary key, item text)")
+        await topology.publish("orders", identity=RANGES)
+        await topology.subscribe("anna")
+        await topology.subscribe("ben")
+        await topology.back_up("pub")
+        await use_up(topology, "anna")
+        await topology.sync("anna")
+        await topology.restore_backup("pub")
+        await topology.rewound("pub")
+        await topology.subscribe("cleo")
+        await topology.reinitialise("ben")
+        drawn = await add(topology, "anna", 100)
+        for name in ("ben", "cleo"):
+            await topology.sync(name)
+            with pytest.raises(
+                psycopg.errors.SequenceGeneratorLimitExceeded, match="it has none now"
+            ):
+                await add(topology, name)
+        for name in ("anna", "ben", "cleo"):
+            await topology.sync(name)
+        drawn += [value for name in topology.nodes for value in await add(topology, name, 100)]
+        assert len(drawn) == len({*drawn}) == 500
+        await converge(topology)
+
+
+async def test_values_that_a_restored_publisher_has_drawn(server: EmbeddedServer) -> None:
+    """A Subscriber draws no value that the restored Publisher has drawn before it had the Subscriber's report.
+
+    A Subscriber whose values the Publisher has only passed over keeps its ranges.
+    """
+    names = ("anna", "ben", "cleo")
+    async with MergeTopology(server=server, subscribers=names) as topology:
+        await topology.execute("pub", "create table orders (id serial primary key, item text)")
+        await topology.publish("orders", identity=RANGES)
+        for name in names:
+            await topology.subscribe(name)
+        await topology.back_up("pub")
+        for name in names:
+            await use_up(topology, name)
+            await topology.sync(name)
+        await topology.restore_backup("pub")
+        await topology.rewound("pub")
+        drawn = await add(topology, "pub", 3)
+        assert drawn == [601, 602, 603]
+        await topology.sync("cleo")
+        await topology.sync("ben")
+        assert await add(topology, "cleo", 2) == [600, 1001]
+        assert await add(topology, "ben", 2) == [400, 801]
+        await topology.sync("anna")
+        drawn += [value for name in topology.nodes for value in await add(topology, name, 150)]
+        assert len(drawn) == len({*drawn}) == 603
+        assert (await topology.ranges())[0].waits_for == ()
+        await converge(topology)
+
+
 async def test_a_value_that_is_named_in_an_old_snapshot(orders: MergeTopology) -> None:
     """A transaction with an old snapshot, which lacks the newest range, cannot be serialised.
 

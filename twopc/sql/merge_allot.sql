@@ -4,8 +4,7 @@
 --            msrepl.merge_allot_ranges
 -- holes:     owner
 --
--- Nothing is allotted while a Publisher that was restored from a backup does not know what each Subscriber holds. A
--- Subscriber's request is limited to two ranges of its size.
+-- A Subscriber's request is limited to two ranges of its size.
 create or replace function msrepl.merge_allot(artid uuid, received int8, count int8)
 returns table (allotment int8, range_begin int8, range_end int8)
 language plpgsql security definer
@@ -19,10 +18,7 @@ declare
 begin
     select case peer.subscriber_type when 1 then a.pub_identity_range else a.identity_range end into size
     from msrepl.sysmergearticles as a where a.artid = $1 and a.identity_column is not null for update;
-    if peer.is_publisher or not found or exists (
-        select from msrepl.sysmergesubscriptions as s
-        where not s.ranges_known and not s.is_publisher and s.login is not null and s.status = 1)
-    then
+    if peer.is_publisher or not found then
         return;
     end if;
     amount := least($3, 2 * size);

@@ -1,12 +1,14 @@
 -- msrepl.merge_allot_ranges: allots identity values of an article to a Subscriber, permanently.
 -- called by: msrepl.merge_allot; twopc.drivers.merge.ranges, when a subscription begins
--- tables:    msrepl.sysmergearticles, msrepl.msmerge_identity_range, msrepl.msmerge_allotting, the article's sequence
+-- tables:    msrepl.sysmergearticles, msrepl.sysmergesubscriptions, msrepl.msmerge_identity_range,
+--            msrepl.msmerge_allotting, the article's sequence
 -- holes:     owner
 --
 -- They are drawn in the same way as the node's own values, so that no session waits and none is drawn twice: at the
 -- topmost Publisher from the table's sequence, at a republisher from its own ranges. Values that others draw in the
 -- meantime divide a range into runs. If fewer are left, fewer are allotted; a republisher keeps two ranges of a client
--- subscription for itself, or one of its own ranges if that has fewer values.
+-- subscription for itself, or one of its own ranges if that has fewer values. Nothing is allotted while a Publisher that
+-- was restored from a backup does not know what each Subscriber holds.
 create or replace function msrepl.merge_allot_ranges(subscriber text, artid uuid, count int8)
 returns table (allotment int8, range_begin int8, range_end int8)
 language plpgsql
@@ -21,7 +23,10 @@ begin
     select a.* into article from msrepl.sysmergearticles as a where a.artid = $2;
     amount := least($3, msrepl.merge_identity_left($2)
         - case when article.created_table then least(2 * article.identity_range, article.pub_identity_range) else 0 end);
-    if amount < 1 then
+    if amount < 1 or exists (
+        select from msrepl.sysmergesubscriptions as s
+        where not s.ranges_known and not s.is_publisher and s.login is not null and s.status = 1)
+    then
         return;
     end if;
     perform setval('msrepl.msmerge_allotting', pg_current_xact_id()::text::int8);

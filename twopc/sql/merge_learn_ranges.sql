@@ -6,7 +6,8 @@
 -- The sequence of a topmost Publisher moves beyond all values that the neighbour has, as if they were drawn: no other
 -- way is safe while other sessions draw values. It moves by ten million values at most, since the value comes from an
 -- agent. Returns the ranges with the numbers that they have here now, possibly lower than those that the neighbour
--- knows; NULL if one of them was allotted to another Subscriber since the restore.
+-- knows; NULL if values of one of them were allotted to another Subscriber, or drawn at a topmost Publisher, since the
+-- restore.
 create or replace function msrepl.merge_learn_ranges(artid uuid, begins int8[], ends int8[], highest int8)
 returns table (allotment int8, range_begin int8, range_end int8)
 language plpgsql security definer
@@ -18,6 +19,7 @@ declare
     article msrepl.sysmergearticles;
     sequence pg_sequence;
     behind int8;
+    passed int8multirange;
     is_own boolean;
 begin
     if (msrepl.merge_neighbour()).is_publisher or (msrepl.merge_neighbour()).ranges_known then
@@ -34,12 +36,23 @@ begin
                 name, (select max(u.v) from unnest($3 || $4) as u(v)), article.identity_column, article.source_object
                 using errcode = 'object_not_in_prerequisite_state', hint = 'Move the sequence beyond that value with setval.';
         end if;
-        perform nextval(sequence.seqrelid::regclass) from generate_series(1, behind);
+        update msrepl.sysmergearticles as a set identity_passed = a.identity_passed + n.passed
+        from (
+            select int8multirange(int8range(min(d.v), max(d.v) + sequence.seqincrement)) as passed
+            from (select nextval(sequence.seqrelid::regclass) as v from generate_series(1, behind)) as d
+            having count(*) = (max(d.v) - min(d.v)) / sequence.seqincrement + 1) as n  -- nobody has drawn one meanwhile
+        where a.artid = $1;
+        select a.identity_passed into passed from msrepl.sysmergearticles as a where a.artid = $1;
     end if;
     is_own := not exists (
         select from unnest($2, $3) as u(first, last)
         join msrepl.msmerge_identity_range as r on r.artid = $1 and r.place_end is null
-            and r.subscriber_server <> name and r.range_begin <= u.last and r.range_end >= u.first);
+            and r.subscriber_server <> name and r.range_begin <= u.last and r.range_end >= u.first
+    ) and not exists (
+        select from unnest($2, $3) as u(first, last)
+        where not int8range(u.first, u.last, '[]') <@ passed and not exists (
+            select from msrepl.msmerge_identity_range as r
+            where r.artid = $1 and r.place_end is null and r.range_begin = u.first));
     if not is_own then
         return query select null::int8, null::int8, null::int8;
         return;

@@ -9,7 +9,8 @@
 -- checked for agents too; altered_keys are foreign keys that were made deferrable for agents. cleanup_waits are the
 -- transactions for whose end a clean-up waits. identity_sequence gives the values of a column with identity ranges at
 -- the topmost Publisher, and counts places at a Subscriber; ranges are numbers of values, as in SQL Server, and the
--- threshold is in per cent.
+-- threshold is in per cent. identity_passed are the values that nobody draws from the sequence, since Subscribers of a
+-- restored Publisher hold them.
 create table if not exists msrepl.sysmergearticles (
     artid uuid primary key,
     nickname integer not null unique,
@@ -39,6 +40,7 @@ create table if not exists msrepl.sysmergearticles (
     identity_range int8,
     pub_identity_range int8,
     identity_threshold integer,
+    identity_passed int8multirange not null default '{{}}',
     unique (source_schema, source_object)
 );
 alter table msrepl.sysmergearticles owner to {owner};

@@ -52,6 +52,8 @@ class ModelIdentity:
     """At a Subscriber: number of values in one of its ranges."""
     counted: int = 0
     """At the topmost Publisher: last value drawn; at a Subscriber: number of places drawn from its ranges."""
+    passed: tuple[tuple[int, int], ...] = ()
+    """At the topmost Publisher: values that nobody draws, since Subscribers of a restored Publisher hold them."""
     own: tuple[OwnRange, ...] = ()
     """Ranges from which a Subscriber draws."""
     allotted: tuple[AllottedTo, ...] = ()
@@ -133,22 +135,35 @@ class ModelIdentity:
         """``merge_learn_ranges``: register ranges that were allotted and whose record was lost.
 
         Returns:
-            All of them, with their present numbers; None if another Subscriber has some of them.
+            All of them, with their present numbers; None if another Subscriber has some of them, or the topmost
+            Publisher has drawn some since it was restored.
         """
         if not self.is_copy:
-            self.counted = max(self.counted, highest or 0, *(last for _, last in held), 0)
+            self._pass(max(highest or 0, *(last for _, last in held), 0))
         for each in self.allotted:
             if each.subscriber != subscriber and any(
                 first <= each.range.last and last >= each.range.first for first, last in held
             ):
                 return None
         known = {each.range.first for each in self.allotted}
-        for first, last in held:
-            if first not in known:
-                number = 1 + max((each.range.allotment for each in self.allotted), default=0)
-                self._enter(subscriber, AllottedRange(allotment=number, first=first, last=last))
+        unknown = [(first, last) for first, last in held if first not in known]
+        for first, last in unknown:
+            if not self.is_copy and not any(a <= first and last <= b for a, b in self.passed):
+                return None
+        for first, last in unknown:
+            number = 1 + max((each.range.allotment for each in self.allotted), default=0)
+            self._enter(subscriber, AllottedRange(allotment=number, first=first, last=last))
         firsts = {first for first, _ in held}
         return [each for each in self.allotted_to(subscriber) if each.first in firsts]
+
+    def _pass(self, highest: int) -> None:
+        """Draw no value up to one that a Subscriber has."""
+        if highest > self.counted:
+            *earlier, (first, last) = self.passed or ((self.counted + self.step, self.counted),)
+            if last != self.counted:
+                earlier, first = [*self.passed], self.counted + self.step
+            self.passed = (*earlier, (first, highest))
+            self.counted = highest
 
     def receive(self, allotted: Sequence[AllottedRange]) -> None:
         """Add further ranges, to be used after the present ones. Idempotent."""

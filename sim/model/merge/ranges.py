@@ -104,16 +104,13 @@ class SiteRanges(ModelRanges, ABC):
 
     async def allot_ranges(self, artid: UUID, held: RangesHeld) -> Sequence[AllottedRange]:
         known = self._at.knowledge
-        below = [each for each in known.neighbours.values() if not each.is_publisher]
-        if not all(each.ranges_known for each in below):
-            return ()
         identity, received = known.identities[artid], held.received
         if received is not None:
             sent = identity.allotted_to(self._neighbour)
             if repeated := [each for each in sent if each.allotment > received]:
                 return repeated
         size = _size(identity, known.neighbours[self._neighbour])
-        return identity.allot(self._neighbour, min(held.missing, RANGES * size))
+        return _allot(known, artid, self._neighbour, min(held.missing, RANGES * size))
 
     async def receive_ranges(self, artid: UUID, allotted: Sequence[AllottedRange]) -> None:
         self._at.knowledge.identities[artid].receive(allotted)
@@ -168,10 +165,20 @@ def begin_ranges(above: SiteKnowledge, below: SiteKnowledge) -> None:
         allotted = (
             [shared_range(source.counted, size, source.step)]
             if MergeProtection.IDENTITY_RANGES in above.without
-            else source.allot(below.name, RANGES * size)
+            else _allot(above, artid, below.name, RANGES * size)
         )
         identity.size, identity.counted, identity.own, identity.allotted = size, 0, (), ()
         identity.receive(allotted)
+
+
+def _allot(
+    known: SiteKnowledge, artid: UUID, subscriber: str, count: int
+) -> Sequence[AllottedRange]:
+    """Allot values to a Subscriber; none while a restored node does not know what each Subscriber holds."""
+    below = [each for each in known.neighbours.values() if not each.is_publisher]
+    if not all(each.ranges_known for each in below):
+        return ()
+    return known.identities[artid].allot(subscriber, count)
 
 
 def _size(identity: ModelIdentity, subscriber: ModelNeighbour) -> int:
