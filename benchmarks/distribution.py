@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-from benchmarks.figures import Figure, median, report, spread
+from benchmarks.figures import Figure, add_only, median, report, selected, spread
 from benchmarks.loads import LOADS, Load, fill, make, tables
 from benchmarks.native import Native, wait
 from benchmarks.processes import Ours
@@ -233,11 +233,12 @@ async def main() -> None:
     """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=[], metavar="FIGURE")
+    add_only(parser)
     parser.add_argument("--latency-seconds", type=float, default=20.0)
     options = parser.parse_args()
-    wanted = [name for name in FIGURES if not options.only or name in options.only]
-    latency = not options.only or any(name in options.only for name in LATENCY)
+    names = selected(parser, options.only, (*FIGURES, *LATENCY))
+    wanted = [name for name in FIGURES if name in names]
+    latency = any(name in names for name in LATENCY)
     made: list[Figure] = []
     for count in (1, 4):
         loads = [FIGURES[name][0] for name in wanted if FIGURES[name][1] == count]
@@ -258,6 +259,7 @@ async def main() -> None:
                     detail={"transactions": len(latencies), "max ms": round(latencies[-1], 1)},
                 )
                 for name, (share, target) in LATENCY.items()
+                if name in names
             ]
     report("distribution against logical replication", made)
 

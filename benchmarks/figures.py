@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,27 @@ class Figure:
         if self.target is None:
             return True
         return self.value >= self.target if self.better == "higher" else self.value <= self.target
+
+
+def add_only(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--only``, which selects figures; `selected` returns their names."""
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="FIGURE", help="beginnings of the figures' names"
+    )
+
+
+def selected(
+    parser: argparse.ArgumentParser, beginnings: Sequence[str], names: Iterable[str]
+) -> list[str]:
+    """Return the `names` that begin with one of the `beginnings`; without any, all names.
+
+    No name begins with one of them: end the program with the parser's error, which lists the names.
+    """
+    names = list(names)
+    for each in beginnings:
+        if not any(name.startswith(each) for name in names):
+            parser.error(f"--only {each}: no such figure; the figures are {', '.join(names)}")
+    return [name for name in names if not beginnings or name.startswith(tuple(beginnings))]
 
 
 def report(title: str, figures: Sequence[Figure]) -> None:

@@ -19,7 +19,7 @@ from benchmarks import (
     merge_snapshots,
     merge_tracking,
 )
-from benchmarks.figures import Figure, report
+from benchmarks.figures import Figure, add_only, report, selected
 
 
 async def main() -> None:
@@ -29,7 +29,7 @@ async def main() -> None:
     parser.add_argument("--commits", type=int, default=20_000, help="of writers beside sessions")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--histories", type=int, default=10_000, help="drawn, in memory")
-    parser.add_argument("--only", nargs="*", metavar="FIGURE", help="beginnings of their names")
+    add_only(parser)
     chosen = parser.parse_args()
     measures: dict[tuple[str, ...], Callable[[], Awaitable[list[Figure]]]] = {
         ("merge_track",): lambda: merge_tracking.tracking(chosen.rows, chosen.rounds),
@@ -51,9 +51,10 @@ async def main() -> None:
         ("merge_on_demand",): lambda: merge_snapshots.on_demand(chosen.rows, chosen.rounds),
         ("merge_rounds",): lambda: merge_rounds.rounds(chosen.histories),
     }
+    wanted = selected(parser, chosen.only, [name for names in measures for name in names])
     figures: list[Figure] = []
     for names, measure in measures.items():
-        if chosen.only is None or any(n.startswith(o) for n in names for o in chosen.only):
+        if any(name in wanted for name in names):
             figures += await measure()
     report("merge replication", figures)
 

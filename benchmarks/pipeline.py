@@ -29,7 +29,7 @@ import psutil
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from benchmarks.figures import Figure, median, report, spread
+from benchmarks.figures import Figure, add_only, median, report, selected, spread
 from benchmarks.pipeline_data import filled
 from benchmarks.pipeline_whole import accumulated, child, whole
 from twopc.sim.spark.archive.manifest import DECODED
@@ -316,7 +316,7 @@ def main() -> None:
     parser.add_argument("--commands", type=int, help="in place of the size's; likewise the others")
     parser.add_argument("--trials", type=int)
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--only", nargs="*", choices=FIGURES)
+    add_only(parser)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--whole", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -331,7 +331,7 @@ def main() -> None:
     report(
         "Pipeline",
         measured(
-            options.only or size.only,
+            selected(parser, options.only, FIGURES) if options.only else size.only,
             options.commands or size.commands,
             options.trials or size.trials,
             options.rounds or size.rounds,
