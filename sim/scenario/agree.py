@@ -150,7 +150,11 @@ class _Names:
 
 
 def _nth(number: int) -> str:
-    return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
+    words = {1: "first", 2: "second", 3: "third"}
+    if number in words:
+        return words[number]
+    is_teen = number % 100 in (11, 12, 13)
+    return f"{number}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
 
 
 def _facts(events: Sequence[HistoryEvent], names: _Names) -> Iterator[tuple[str, str]]:

@@ -92,6 +92,26 @@ def test_what_transactions_are_called():
     assert facts(other)["prepared at pub at the end"] == "alice's first at pub, by hand, somebody's"
 
 
+def test_ordinals_of_transactions():
+    """The number of a session's transaction is an English ordinal."""
+    commits = [record("ok", session="alice", step="end", gid=GID.format(n)) for n in range(1, 114)]
+    expected = {1: "first", 2: "second", 3: "third", 4: "4th", 10: "10th", 11: "11th", 12: "12th"}
+    expected |= {
+        13: "13th",
+        21: "21st",
+        22: "22nd",
+        23: "23rd",
+        24: "24th",
+        101: "101st",
+        111: "111th",
+    }
+    prepared = record(
+        "prepared", node="pub", data={"gids": [f"{GID.format(n)}:pub" for n in expected]}
+    )
+    names = facts([*commits, prepared])["prepared at pub at the end"].split(", ")
+    assert sorted(names) == sorted(f"alice's {word} at pub" for word in expected.values())
+
+
 def test_a_version_that_one_node_has_and_the_other_has_not():
     """Two histories differ if other rows share a row version."""
     other = story()
