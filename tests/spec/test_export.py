@@ -123,6 +123,28 @@ def test_what_a_spec_cannot_say_is_refused_with_its_place(old, new, told) -> Non
     assert "^" in str(caught.value)
 
 
+def test_a_value_of_another_file_is_refused_with_its_place_there(tmp_path: Path) -> None:
+    """The error names the file, line and column of the value itself, and shows its line."""
+    (tmp_path / "till.yaml").write_text(
+        "twopc: 1\ntables:\n  till:\n    columns: {id: int primary key, note: text}\n"
+        "    rows:\n      - {id: 1, note: none}\n      - {id: 2, note: 'a } b'}\n"
+    )
+    main = tmp_path / "main.twopc.yaml"
+    main.write_text(
+        "twopc: 1\nname: till\ninclude: till.yaml\n"
+        "topology: {publisher: pub, subscribers: [], distribution: none}\n"
+        "sessions:\n  ada:\n    node: pub\n    steps:\n      - step: {sql: select 1}\n"
+        "orders:\n  - {name: one, steps: [step]}\n"
+    )
+
+    with pytest.raises(ScenarioError, match="a closing brace ends") as caught:
+        spec(load(main))
+
+    first, excerpt, _ = str(caught.value).splitlines()
+    assert first.startswith(f"{tmp_path / 'till.yaml'}:7:9: error: ")
+    assert excerpt == "     7 |       - {id: 2, note: 'a } b'}"
+
+
 def test_a_session_at_a_subscriber_is_refused() -> None:
     path = Path(__file__).parents[2] / "scenarios" / "immediate" / "aba.twopc.yaml"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twopc.errors import ScenarioError
@@ -59,36 +59,44 @@ class _Exporter:
 
     def _refuse(self, path: Path, message: str) -> None:
         mark = self._document.mark(path)
-        where = f"{self._document.path}:{mark.line}:{mark.column}"
         excerpt = "\n".join(self._document.excerpt(mark))
-        raise ScenarioError(f"{where}: error: {message}\n{excerpt}")
+        raise ScenarioError(f"{self._document.where(mark)}: error: {message}\n{excerpt}")
 
     # -- tables ------------------------------------------------------------------------------------
 
     def _setup(self) -> Iterator[str]:
-        made: list[str] = []
+        made: list[tuple[Path, str]] = []
         for name, table in self._scenario.tables.items():
             columns = [f'"{column}" {text}' for column, text in table.columns.items()]
             if table.key:
                 columns.append("primary key (" + ", ".join(f'"{each}"' for each in table.key) + ")")
-            made.append(f'create table "{name}" ({", ".join(columns)});')
+            made.append((("tables", name), f'create table "{name}" ({", ".join(columns)});'))
         for name, table in self._scenario.tables.items():
-            made += [f"{text.rstrip().rstrip(';')};" for text in table.sql]
-            for row in table.rows:
-                made.append(_insert(name, row))
-        for text in self._scenario.setup:
-            yield from self._block("setup", [text], ("setup",))
+            for place, text in enumerate(table.sql):
+                made.append((("tables", name, "sql", place), f"{text.rstrip().rstrip(';')};"))
+            for place, row in enumerate(table.rows):
+                made.append((("tables", name, "rows", place), _insert(name, row)))
+        for placed in _placed(("setup",), self._scenario.setup):
+            yield from self._block("setup", [placed])
         if made:
-            yield from self._block("setup", made, ("tables",))
-        dropped = [f'drop table "{name}" cascade;' for name in self._scenario.tables]
-        ending = [*self._scenario.teardown, *dropped]
+            yield from self._block("setup", made)
+        ending = _placed(("teardown",), self._scenario.teardown)
+        ending += [
+            (("tables", name), f'drop table "{name}" cascade;') for name in self._scenario.tables
+        ]
         if ending:
-            yield from self._block("teardown", ending, ("teardown",))
+            yield from self._block("teardown", ending)
 
-    def _block(self, begin: str, statements: list[str], path: Path) -> Iterator[str]:
-        """Yield the lines of a block of SQL; a single short statement takes one line."""
-        if any("}" in each for each in statements):
-            self._refuse(path, "a closing brace ends a spec's SQL, wherever it stands")
+    def _block(self, begin: str, placed: Sequence[tuple[Path, str]]) -> Iterator[str]:
+        """Yield the lines of a block of SQL; a single short statement takes one line.
+
+        Args:
+            placed: the statements, each with its place in the scenario.
+        """
+        for path, text in placed:
+            if "}" in text:
+                self._refuse(path, "a closing brace ends a spec's SQL, wherever it stands")
+        statements = [text for _, text in placed]
         if len(statements) == 1 and "\n" not in statements[0]:
             yield f"{begin} {{ {statements[0]} }}"
             return
@@ -101,17 +109,17 @@ class _Exporter:
 
     def _session(self, name: str, session: Session) -> Iterator[str]:
         yield f"session {_name(name)}"
-        for text in session.setup:
-            yield from self._block("setup", [text], ("sessions", name, "setup"))
+        for placed in _placed(("sessions", name, "setup"), session.setup):
+            yield from self._block("setup", [placed])
         for place, (step_name, step) in enumerate(session.named_steps):
             path = ("sessions", name, "steps", place, step_name)
             sql = self._statements(name, step_name, step, path)
             if sql:
-                yield from self._block(f"step {_name(step_name)}", sql, path)
+                yield from self._block(f"step {_name(step_name)}", [(path, text) for text in sql])
         if name in self._rollbacks:
             yield f"step {_name(self._rollbacks[name])} {{ rollback; }}"
-        for text in session.teardown:
-            yield from self._block("teardown", [text], ("sessions", name, "teardown"))
+        for placed in _placed(("sessions", name, "teardown"), session.teardown):
+            yield from self._block("teardown", [placed])
 
     def _statements(self, session: str, name: str, step: Step, path: Path) -> list[str]:
         if step.action == "begin":
@@ -188,6 +196,11 @@ class _Exporter:
 def _of_all(generate: Generate) -> bool:
     """Return whether an order leaves out other orders only by its limit or by reducing equivalent ones."""
     return generate == Generate(limit=generate.limit, reduce=generate.reduce)
+
+
+def _placed(path: Path, statements: Sequence[str]) -> list[tuple[Path, str]]:
+    """Return the statements of the list at `path`, each with its own place."""
+    return [((*path, place), text) for place, text in enumerate(statements)]
 
 
 def _name(name: str) -> str:
