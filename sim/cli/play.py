@@ -183,7 +183,7 @@ async def one(
         try:
             async with ticking(
                 history, show, console,
-                scenario=scenario.name, panel=options.progress == "auto" and console.is_terminal,
+                scenario=scenario, panel=options.progress == "auto" and console.is_terminal,
             ):  # fmt: skip
                 await run(
                     loaded, stages, history,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from twopc.sim.cli.show_run import Show
     from twopc.sim.report.history import History
+    from twopc.sim.scenario.model import Scenario
 
 #: Interval at which a panel is drawn.
 _DRAW_EVERY_S = 0.2
@@ -23,7 +24,7 @@ _RECENT_MAX = 1000
 
 @asynccontextmanager
 async def ticking(
-    history: History, show: Show, console: Console, *, scenario: str, panel: bool
+    history: History, show: Show, console: Console, *, scenario: Scenario, panel: bool
 ) -> AsyncIterator[None]:
     """Show the progress of a run while the block runs.
 
@@ -49,15 +50,16 @@ async def _is_over(over: asyncio.Event, limit_s: float) -> bool:
     return over.is_set()
 
 
-def _now(history: History) -> progress.RunProgress:
+def _now(history: History, scenario: Scenario) -> progress.RunProgress:
     """Return the state of the order that wrote last, as far as recent records show it."""
     recent = history.records[-_RECENT_MAX:]
     order = next((each.order for each in reversed(recent) if each.order), "")
-    return progress.standing([each for each in recent if each.order == order])
+    records = [each for each in recent if each.order == order]
+    return progress.standing(records, scenario.topology.subscribers)
 
 
 async def _draw(
-    history: History, show: Show, console: Console, scenario: str, over: asyncio.Event
+    history: History, show: Show, console: Console, scenario: Scenario, over: asyncio.Event
 ) -> None:
     from rich.live import Live
 
@@ -66,14 +68,14 @@ async def _draw(
         while not await _is_over(over, _DRAW_EVERY_S):
             elapsed_s = asyncio.get_running_loop().time() - began
             drawn = progress.live(
-                _now(history), scenario=scenario, done=show.done, failed=show.failed,
+                _now(history, scenario), scenario=scenario.name, done=show.done, failed=show.failed,
                 elapsed_s=elapsed_s,
             )  # fmt: skip
             live.update(drawn, refresh=True)
 
 
 async def _beat(
-    history: History, show: Show, console: Console, scenario: str, over: asyncio.Event
+    history: History, show: Show, console: Console, scenario: Scenario, over: asyncio.Event
 ) -> None:
     began = asyncio.get_running_loop().time()
     printed = show.groups
@@ -81,7 +83,7 @@ async def _beat(
         if show.groups == printed:
             elapsed_s = asyncio.get_running_loop().time() - began
             line = progress.heartbeat(
-                _now(history), scenario=scenario, done=show.done, elapsed_s=elapsed_s
+                _now(history, scenario), scenario=scenario.name, done=show.done, elapsed_s=elapsed_s
             )
             console.print(line, markup=False, soft_wrap=True)
         printed = show.groups

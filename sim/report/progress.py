@@ -44,14 +44,18 @@ class RunProgress:
     prepared: tuple[str, ...]
     """The sessions that are committing, each with its node."""
     behind: Mapping[str, int]
-    """Number of committed transactions that each Subscriber has not yet received."""
+    """Number of transactions that each Subscriber has not received yet, of those that another one has."""
 
 
-def standing(records: Sequence[HistoryRecord], subscribers: Sequence[str] = ()) -> RunProgress:
-    """Return the state of an order after the records so far."""
+def standing(records: Sequence[HistoryRecord], subscribers: Sequence[str]) -> RunProgress:
+    """Return the state of an order after the records so far.
+
+    Args:
+        records: those of the order.
+        subscribers: the names of the scenario's Subscribers.
+    """
     sessions: dict[str, str] = {}
     open_branches: dict[str, str] = {}
-    committed: dict[str, str] = {}
     got: dict[str, set[str]] = {name: set() for name in subscribers}
     for event in map(event_of, records):
         if isinstance(event, OrderStart):
@@ -64,18 +68,14 @@ def standing(records: Sequence[HistoryRecord], subscribers: Sequence[str] = ()) 
             case StepEnd():
                 if not isinstance(event, DoubtfulStep):
                     open_branches.pop(event.session, None)
-                if event.has_committed:
-                    committed[event.gid or f"{event.session} {event.seq}"] = event.node
             case AgentWork():
-                got.setdefault(event.node, set()).add(event.gid)
+                got.setdefault(event.node, set()).add(event.seqno)
+    delivered = set[str]().union(*got.values())
     return RunProgress(
         case=records[0].order if records else "",
         sessions=sessions,
         prepared=tuple(f"{session} at {node}" for session, node in open_branches.items()),
-        behind={
-            node: len([gid for gid, at in committed.items() if gid not in seen and at != node])
-            for node, seen in got.items()
-        },
+        behind={node: len(delivered - seen) for node, seen in got.items()},
     )
 
 

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from tests.fix_golden import Golden
 from tests.report.recorded import NAMES, records
+from twopc.sim.cli.progress_lines import ticking
 from twopc.sim.report.history import HistoryRecord, by_order
 from twopc.sim.report.panel import panel
 from twopc.sim.report.progress import as_json, heartbeat, live, standing
 from twopc.sim.report.terminal import console
+from twopc.sim.scenario.check import load
+
+
+class Screen(io.StringIO):
+    """A terminal; `is_drawn` is set when the first panel has been drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_drawn = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        if "no-echo" in text:
+            self.is_drawn.set()
+        return super().write(text)
 
 
 def order(name: str) -> list[HistoryRecord]:
@@ -34,13 +52,13 @@ def drawn(what: object, width: int = 100) -> str:
 
 
 def test_before_the_first_step() -> None:
-    now = standing(order("lost_update")[:1])
+    now = standing(order("lost_update")[:1], ())
     assert now.case == "alice first"
     assert dict(now.sessions) == {"alice": "not begun", "bob": "not begun"}
 
 
 def test_somebody_waits() -> None:
-    now = standing(until("lost_update", "blocked"))
+    now = standing(until("lost_update", "blocked"), ())
     assert now.sessions["bob"] == (
         "b_write waits at pub for alice, whose a_write holds a row of account"
     )
@@ -51,8 +69,8 @@ def test_somebody_waits() -> None:
 def test_a_commit_is_under_way() -> None:
     whole = order("lost_update")
     commit = next(at for at, record in enumerate(whole) if record.sql == "commit")
-    assert standing(whole[: commit + 1]).prepared == ("alice at sub1",)
-    assert standing(whole).prepared == ()
+    assert standing(whole[: commit + 1], ()).prepared == ("alice at sub1",)
+    assert standing(whole, ()).prepared == ()
 
 
 def test_who_is_behind() -> None:
@@ -63,13 +81,29 @@ def test_who_is_behind() -> None:
     text = drawn(live(now, scenario="no-echo", done=0, failed=1, elapsed_s=3))
     assert "behind: sub3 by 1" in text
     assert "0 done, 1 failed · 3 s" in text
+    assert not any(standing(whole, list(now.behind)).behind.values()), "at the end nobody is behind"
+
+
+async def test_a_panel_shows_who_has_received_nothing_yet() -> None:
+    """The panel of a run knows the scenario's Subscribers, also those for which no agent has worked."""
+    whole = order("no_echo")
+    first = next(at for at, record in enumerate(whole) if record.kind == "deliver")
+    screen = Screen()
+    show = SimpleNamespace(done=0, failed=0, groups=0)
+    async with ticking(
+        SimpleNamespace(records=whole[: first + 1]), show,
+        Console(file=screen, force_terminal=True, width=100),
+        scenario=load("scenarios/transactional/no_echo.twopc.yaml").scenario, panel=True,
+    ):  # fmt: skip
+        await asyncio.wait_for(screen.is_drawn.wait(), 60)
+    assert "behind: sub3 by 1" in screen.getvalue()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_at_every_moment_something_can_be_drawn(name: str) -> None:
     whole = order(name)
     for length in range(len(whole)):
-        now = standing(whole[:length])
+        now = standing(whole[:length], ())
         assert drawn(live(now, scenario=name, done=0, failed=0, elapsed_s=0))
         assert heartbeat(now, scenario=name, done=0, elapsed_s=0).startswith("… 0 s")
 
