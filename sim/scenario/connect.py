@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from twopc.errors import TransactionError
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.matrix import applies
 from twopc.sim.scenario.merge_stage import MergeStage
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.postgres_stage import PostgresStage
 from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.text import Path
-from twopc.sim.scenario.values import Case
+from twopc.sim.scenario.values import Case, Cell
 
 _READ = frozenset({"select", "insert", "update", "delete", "merge", "values", "table"})
 _UTILITIES = """
@@ -52,7 +53,7 @@ async def check_statements(loaded: LoadedScenario, theatre: PostgresTheatre) -> 
     )
     try:
         async with theatre.stage(case) as stage:
-            for path, node, text in _statements(scenario):
+            for path, node, text in _statements(scenario, cell):
                 await _ask(loaded, stage, path, node, text)
     except SetUpError as error:
         document.error(error.path, str(error))
@@ -72,14 +73,14 @@ async def _ask(
             document.error(path, f"{node} says: {error} ({error.sqlstate})")
 
 
-def _statements(scenario: Scenario) -> Iterator[tuple[Path, str, str]]:
+def _statements(scenario: Scenario, cell: Cell) -> Iterator[tuple[Path, str, str]]:
     """Yield each statement with its place and its node."""
     for at, session, _, step in scenario.placed_steps():
         if session.setup or any(each.script for _, each in session.named_steps):
             continue  # its SQL may create objects that its statements need
         if step.call is None:
             yield from ((path, session.node, text) for path, text in step.placed(at))
-    for path, expect in scenario.expectations():
-        for place, query in enumerate(expect.sql):
+    for path, query in scenario.queries():
+        if applies(path, cell):
             for node in query.nodes(scenario.topology.nodes):
-                yield (*path, "sql", place), node, query.text
+                yield path, node, query.text

@@ -6,7 +6,7 @@ Part of `twopc.sim.scenario.meaning`; records problems in the `Document` and cha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from twopc import lexer
 from twopc.errors import KINDS
@@ -60,7 +60,7 @@ def check_expect(
 
 def check_cells(document: Document, scenario: Scenario, cells: Sequence[Cell]) -> None:
     """Record expectations for cells that do not exist."""
-    for at, expect in expectations(scenario):
+    for at, expect in scenario.expectations():
         for label in expect.cells:
             if any(matrix.fits(label, cell) for cell in cells):
                 continue
@@ -71,13 +71,6 @@ def check_cells(document: Document, scenario: Scenario, cells: Sequence[Cell]) -
                 hint = suggestion(label, values) or f"; its values are {listed(values)}"
                 text = f"no cell of the matrix is '{label}'{hint}"
             document.error((*at, "cells", label), text, key=True)
-
-
-def expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
-    """Yield every `expect` of the file with its place: that of the file, of its orders and of its twins."""
-    yield from scenario.expectations()
-    for place, twin in enumerate(scenario.twins):
-        yield ("twin", place, "expect"), twin.expect
 
 
 def _invariants(document: Document, scenario: Scenario, at: Path, expect: Expect) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from twopc.sim.scenario.parts import EVERY_NODE
 from twopc.sim.scenario.sources import only
-from twopc.sim.scenario.text import Document, Map, Mark, Sequence
+from twopc.sim.scenario.text import Document, Map, Mark, Path, Sequence
 from twopc.sim.scenario.values import Cell
 
 CELLS_MAX = 64
@@ -72,6 +72,11 @@ def fits(key: str, cell: Cell) -> bool:
     """Return whether an expectation under `key`, one value or several joined by ``, ``, applies to the cell."""
     values = [value for _, value in cell.values]
     return all(each in values for each in key.split(", "))
+
+
+def applies(path: Path, cell: Cell) -> bool:
+    """Return whether what stands at `path` in an `expect` applies to the cell."""
+    return "cells" not in path or fits(str(path[path.index("cells") + 1]), cell)
 
 
 def _axes(document: Document, root: Map) -> list[tuple[str, Sequence]]:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator
 from twopc.errors import ConfigurationError
 from twopc.merge.protections import MergeProtection
 from twopc.sim.merge.shape import MergeTree
-from twopc.sim.scenario.expect_meaning import expectations
 from twopc.sim.scenario.expectations import MERGE_FIELDS, Expect
 from twopc.sim.scenario.merge_filters import check_filters
 from twopc.sim.scenario.merge_parts import CONFLICTS, MergeConflictExpect
@@ -46,7 +45,7 @@ def check_kind(document: Document, scenario: Scenario) -> None:
             _identity(document, name, table)
         for name, subscriber in scenario.subscribers.items():
             _subscription(document, ("subscribers", name, "merge"), subscriber)
-        for at, expect in expectations(scenario):
+        for at, expect in scenario.expectations():
             _conflicts(document, scenario, at, expect)
     else:
         for place, order in enumerate(scenario.orders):
@@ -89,7 +88,7 @@ def _updating(scenario: Scenario) -> Iterator[Path]:
         yield from _named(("subscribers", name), subscriber, others)
     for name, session in scenario.sessions.items():
         yield from _named(("sessions", name), session, ("also", "way", "plain"))
-    for at, expect in expectations(scenario):
+    for at, expect in scenario.expectations():
         yield from _named(at, expect, _EXPECT_KEYS)
         for name, step in expect.steps.items():
             yield from _named((*at, "steps", name), step, ("delivered", "calls"))
@@ -100,7 +99,7 @@ def _merging(scenario: Scenario) -> Iterator[Path]:
         yield from _named(("tables", name), table, ("merge",))
     for name, subscriber in scenario.subscribers.items():
         yield from _named(("subscribers", name), subscriber, ("merge",))
-    for at, expect in expectations(scenario):
+    for at, expect in scenario.expectations():
         yield from _named(at, expect, ("conflicts", "nothing_lost"))
         for name, step in expect.steps.items():
             yield from _named((*at, "steps", name), step, MERGE_FIELDS)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from twopc.sim.scenario.expectations import Expect
+from twopc.sim.scenario.expectations import Expect, NoRows
 from twopc.sim.scenario.faults import Fault
 from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn, WidenedColumn
 from twopc.sim.scenario.order_generation import Generate
@@ -354,10 +354,21 @@ class Scenario(Part):
                 yield ("sessions", name, "steps", place, step_name), session, step_name, step
 
     def expectations(self) -> Iterator[tuple[Path, Expect]]:
-        """Yield the `expect` of the file and those of its orders, with their places in the file."""
-        yield ("expect",), self.expect
-        for place, order in enumerate(self.orders):
-            yield ("orders", place, "expect"), order.expect
+        """Yield every `expect` of the file with its place: that of the file, those of its orders and of its twins.
+
+        Each is followed by its expectations for cells of the matrix.
+        """
+        whole: list[tuple[Path, Expect]] = [(("expect",), self.expect)]
+        whole += [(("orders", at, "expect"), each.expect) for at, each in enumerate(self.orders)]
+        whole += [(("twin", at, "expect"), each.expect) for at, each in enumerate(self.twins)]
+        for path, expect in whole:
+            yield path, expect
+            yield from (((*path, "cells", name), each) for name, each in expect.cells.items())
+
+    def queries(self) -> Iterator[tuple[Path, NoRows]]:
+        """Yield every query of an `expect`, with its place in the file."""
+        for path, expect in self.expectations():
+            yield from (((*path, "sql", place), each) for place, each in enumerate(expect.sql))
 
     def without_dropped(self, items: Iterable[OrderItem]) -> Scenario:
         """Return a copy whose tables lack the columns that an order's items drop."""

@@ -20,11 +20,13 @@ from twopc.sim.model.system import System, build
 from twopc.sim.model.values import ModelSpec, SqlError, UnsupportedError
 from twopc.sim.model.wiring import Wiring
 from twopc.sim.scenario.check import LoadedScenario
+from twopc.sim.scenario.matrix import applies
 from twopc.sim.scenario.merge_model_setup import empty_spec, merging_of
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_setup import spec_of
 from twopc.sim.scenario.stage import SetUpError
 from twopc.sim.scenario.text import Path
+from twopc.sim.scenario.values import Cell
 
 _NO_RIGHTS = "the model looks at no rights, so it has no roles"
 _NO_NOTICES = "the model sends no notices"
@@ -33,13 +35,13 @@ _NO_NOTICES = "the model sends no notices"
 def check_model(loaded: LoadedScenario) -> None:
     """Record in the document the parts that the model does not support."""
     document = loaded.document
-    for _, scenario in loaded.cells:
-        for path, message in unknown(scenario):
+    for cell, scenario in loaded.cells:
+        for path, message in unknown(scenario, cell):
             document.error(path, message)
 
 
-def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
-    """Yield the parts of a scenario that the model does not support, with their places."""
+def unknown(scenario: Scenario, cell: Cell) -> Iterator[tuple[Path, str]]:
+    """Yield the parts of a scenario with a cell's values that the model does not support, with their places."""
     yield from _unsupported(scenario)
     try:
         spec = spec_of(scenario)
@@ -52,7 +54,7 @@ def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         yield error.path, str(error)
         return
     for path, nodes, text in statements(scenario):
-        for node in nodes:
+        for node in nodes if applies(path, cell) else ():
             result = _unknown(model, node, text)
             if result is not None:
                 yield path, refusal_text(result)
@@ -180,9 +182,8 @@ def statements(scenario: Scenario) -> Iterator[tuple[Path, Sequence[str], str]]:
     for when in ("setup", "teardown"):
         for place, text in enumerate(getattr(scenario, when)):
             yield (when, place), (scenario.topology.publisher,), text
-    for path, expect in scenario.expectations():
-        for place, query in enumerate(expect.sql):
-            yield (*path, "sql", place), query.nodes(scenario.topology.nodes), query.text
+    for path, query in scenario.queries():
+        yield path, query.nodes(scenario.topology.nodes), query.text
 
 
 def _texts(scenario: Scenario) -> Iterator[tuple[Path, Sequence[str], str]]:

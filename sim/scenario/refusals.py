@@ -31,13 +31,11 @@ def _unsupported(scenario: Scenario, possible: Capabilities) -> Iterator[tuple[P
     where = "real servers" if possible.name == "postgres" else f"stage '{possible.name}'"
     yield from _faults(scenario, possible, where)
     for path, expect in scenario.expectations():
-        inner = [((*path, "cells", cell), each) for cell, each in expect.cells.items()]
-        for at, each in ((path, expect), *inner):
-            if each.isolation_claim is not None:
-                yield (
-                    (*at, "isolation"),
-                    "a history's isolation is judged by an external checker, and there is none here",
-                )
+        if expect.isolation_claim is not None:
+            yield (
+                (*path, "isolation"),
+                "a history's isolation is judged by an external checker, and there is none here",
+            )
     for name in scenario.topology.settings:
         if possible.settings is not None and name not in possible.settings:
             yield ("topology", "settings", name), f"there is no setting '{name}' on {where}"

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from twopc import lexer
 from twopc.lexer import SqlToken
 from twopc.sim.scenario import sqltext
-from twopc.sim.scenario.expect_meaning import expectations
 from twopc.sim.scenario.expectations import Expect
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.steps import Step
@@ -100,13 +99,11 @@ def _is_expected(scenario: Scenario) -> bool:
 
     def in_it(expect: Expect) -> bool:
         ends = [step.final for step in expect.steps.values()]
-        return (
-            expect.otherwise == "any"
-            or any(end.error in _UNDEFINED or end.outcome == "any" for end in ends)
-            or any(map(in_it, expect.cells.values()))
+        return expect.otherwise == "any" or any(
+            end.error in _UNDEFINED or end.outcome == "any" for end in ends
         )
 
-    return any(in_it(expect) for _, expect in expectations(scenario))
+    return any(in_it(expect) for _, expect in scenario.expectations())
 
 
 def _created_names(scenario: Scenario) -> Iterator[str]:
@@ -130,10 +127,9 @@ def _statements(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     """Yield every statement of steps and invariants, with its place."""
     for at, _, _, step in scenario.placed_steps():
         yield from step.placed(at) if step.call is None else ()
-    for path, expect in scenario.expectations():
-        for place, query in enumerate(expect.sql):
-            if not query.hole:
-                yield (*path, "sql", place), query.text
+    for path, query in scenario.queries():
+        if not query.hole:
+            yield path, query.text
     groups: list[tuple[Path, Mapping[str, Sequence[Step]]]] = [
         (("transactions",), scenario.transactions)
     ]

@@ -14,6 +14,7 @@ from tests.merge.model_partitions import COURSES, JOINS, TABLES, PartitionNodes,
 from twopc.merge.protections import MergeProtection
 from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.model_check import unknown
+from twopc.sim.scenario.values import Cell
 
 
 @pytest.mark.parametrize("joins", JOINS)
@@ -98,6 +99,6 @@ orders: [{{name: o, steps: [s], expect: {{tables: {{t: {{pub: []}}}}}}}}]
 )
 def test_what_the_model_does_not_evaluate(condition: str, message: str) -> None:
     """Before anything is played, the message names what is not evaluated, or the server's error."""
-    found = [text for _, text in unknown(parse(FILE.format(condition=condition)).scenario)]
+    found = [text for _, text in unknown(parse(FILE.format(condition=condition)).scenario, Cell())]
     assert len(found) == 1
     assert message in found[0]

@@ -66,6 +66,35 @@ async def test_a_command_that_is_none(server):
     ]
 
 
+QUERIES = """\
+matrix: {isolation.pub: [read committed, serializable]}
+sessions:
+  office: {node: pub, steps: [look: {sql: select n from t}]}
+orders:
+  - name: x
+    steps: [look]
+    expect:
+      cells:
+        read committed: {sql: select m from t}
+        serializable: {sql: select o from t}
+twin:
+  protections: {version_check: off}
+  must_fail: sql
+  expect: {sql: {at: sub1, text: select p from t}}
+"""
+
+
+async def test_queries_of_twins_and_cells(server):
+    """The queries of twins are asked too, and those of cells that the checked cell is among."""
+    loaded = parse(HEAD + QUERIES)
+    async with PostgresTheatre(server=server) as theatre:
+        await check_statements(loaded, theatre)
+    assert [(each.mark.line, each.message) for each in loaded.document.problems] == [
+        (17, 'pub says: column "m" does not exist (42703)'),
+        (22, 'sub1 says: column "p" does not exist (42703)'),
+    ]
+
+
 async def test_tables_that_cannot_be_made(server):
     loaded = parse(HEAD.replace("n: int", "n: integr") + BODY)
     async with PostgresTheatre(server=server) as theatre:

@@ -13,6 +13,7 @@ from twopc.sim.scenario.model_check import unknown
 from twopc.sim.scenario.model_theatre import ModelTheatre
 from twopc.sim.scenario.run import run
 from twopc.sim.scenario.theatres import played
+from twopc.sim.scenario.values import Cell
 
 HEAD = """\
 twopc: 1
@@ -27,7 +28,7 @@ def refused(sql: str) -> list[str]:
     """Return the messages of `twopc check --on model` about one statement."""
     steps = f"sessions: {{a: {{node: pub, steps: [s: {{sql: {json.dumps(sql)}}}]}}}}\n"
     orders = "orders: [{name: o, steps: [s], expect: {otherwise: any}}]\n"
-    return [message for _, message in unknown(parse(HEAD + steps + orders).scenario)]
+    return [message for _, message in unknown(parse(HEAD + steps + orders).scenario, Cell())]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from twopc.errors import ConfigurationError, ScenarioError
 from twopc.sim.scenario.cases import groups
 from twopc.sim.scenario.model_check import unknown
 from twopc.sim.scenario.model_theatre import ModelTheatre
-from twopc.sim.scenario.values import Selection
+from twopc.sim.scenario.values import Cell, Selection
 
 
 def failures(verdict):
@@ -130,12 +130,24 @@ def test_what_the_model_does_not_know_has_its_place(old, new, said):
 )
 def test_it_is_said_before_a_run(old, new, said):
     file = loaded((TWO_WRITERS + ONE_ORDER).replace(old, new))
-    found = [message for _, message in unknown(file.scenario)]
+    found = [message for _, message in unknown(file.scenario, Cell())]
     assert any(said in message for message in found), found
 
 
+def test_queries_of_twins_and_cells_are_checked_before_a_run():
+    """What the model lacks is reported also for the queries of twins, and of cells where they apply."""
+    query = "select row_number() over () from account"
+    own = f"{{sql: '{query}'}}"
+    twin = f"twin: {{protections: {{version_check: off}}, must_fail: sql, expect: {own}}}\n"
+    cells = f"expect: {{cells: {{serializable: {own}}}}}\n"
+    matrix = "matrix: {isolation.pub: [read committed, serializable]}\n"
+    file = loaded(TWO_WRITERS + ONE_ORDER + matrix + twin + cells)
+    found = {cell.label: [at[0] for at, _ in unknown(each, cell)] for cell, each in file.cells}
+    assert found == {"read committed": ["twin"], "serializable": ["expect", "twin"]}
+
+
 def test_nothing_is_said_of_what_it_knows():
-    assert [*unknown(loaded().scenario)] == []
+    assert [*unknown(loaded().scenario, Cell())] == []
 
 
 def test_it_is_played_in_virtual_time_only():
