@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from twopc.sim.spark.session import SparkOptions
 
 ArchivePath = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A folder.")]
+#: Signals that end a command.
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -81,7 +83,8 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
     """
     from twopc.sim.spark.session import java_of, session, translated
 
-    _handle_signals()
+    handled = [each for each in _STOPPING if signal.getsignal(each) is not signal.SIG_IGN]
+    _handle_signals(handled)
     started = time.monotonic()
     java = None if quiet else java_of(options)  # before the session, which sets JAVA_HOME
     if not quiet and sys.stderr.isatty():
@@ -92,7 +95,7 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
             words = [f"spark {spark.version}", options.where]
             words += [str(java)] if java is not None else []
             print(" · ".join([*words, f"started in {took:.1f} s"]), file=sys.stderr, flush=True)
-        _handle_signals()
+        _handle_signals(handled)
         try:
             with translated():
                 yield spark
@@ -103,16 +106,16 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
             raise
 
 
-def _handle_signals() -> None:
-    """Let SIGINT and SIGTERM raise `KeyboardInterrupt` in place of PySpark's handler, and the system's.
+def _handle_signals(handled: Collection[signal.Signals]) -> None:
+    """Let these signals raise `KeyboardInterrupt`, in place of PySpark's handler and the system's; ignore the others.
 
-    PySpark's handler calls Java even while another call is being answered, which prints tracebacks. The system's
+    A signal that was ignored when the command was started stays so: SIGINT, in the background of a shell. PySpark's handler calls Java even while another call is being answered, which prints tracebacks. The system's
     handler of SIGTERM would leave Spark's temporary folder and files of the archive.
     """
     logging.getLogger().addFilter(_is_no_interrupt)
     if threading.current_thread() is threading.main_thread():
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.default_int_handler)
+        for each in _STOPPING:
+            signal.signal(each, signal.default_int_handler if each in handled else signal.SIG_IGN)
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:

@@ -295,7 +295,10 @@ def _complete(
 
 @contextmanager
 def _signals(ended: threading.Event) -> Iterator[None]:
-    """Let the first SIGINT or SIGTERM in the block only set an event: an exception would end a segment half-way."""
+    """Let the first SIGINT or SIGTERM in the block only set an event: an exception would end a segment half-way.
+
+    Signals that are ignored stay so.
+    """
 
     def note(number: int, frame: FrameType | None) -> None:
         if ended.is_set():
@@ -305,7 +308,10 @@ def _signals(ended: threading.Event) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    both = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {each: handler for each, handler in both.items() if handler is not signal.SIG_IGN}
+    for each in before:
+        signal.signal(each, note)
     try:
         yield
     finally:

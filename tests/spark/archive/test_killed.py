@@ -8,7 +8,8 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -56,33 +57,34 @@ def accumulate(archive: Path, nodes: Mapping[str, str], **environment: str) -> s
     )  # fmt: skip
 
 
+@contextmanager
+def following(
+    archive: Path, nodes: Mapping[str, str], *around: str, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a command that follows the distribution database; `around`: a command that executes the rest."""
+    command = [*around, sys.executable, "-m", "twopc.sim", "accumulate", str(archive), "--follow", "--every", "100ms"]  # fmt: skip
+    command += ["--dsn", nodes["distribution"], "--master", "local[1]", "--conf", "spark.driver.memory=1g"]  # fmt: skip
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()  # nothing happens if it has ended
+
+
+def next_line(process: subprocess.Popen[str]) -> str:
+    """Return the next line of a command's output, which reports a segment; empty if the command has ended."""
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
 def interrupted_following(
     archive: Path, nodes: Mapping[str, str], number: int, **environment: str
 ) -> tuple[int, str, str]:
     """Send a signal to a command that follows and has appended a segment; return its exit code and outputs."""
-    command = [
-        sys.executable,
-        "-m",
-        "twopc.sim",
-        "accumulate",
-        str(archive),
-        "--follow",
-        "--every",
-        "100ms",
-    ]
-    command += [
-        "--dsn",
-        nodes["distribution"],
-        "--master",
-        "local[1]",
-        "--conf",
-        "spark.driver.memory=1g",
-    ]
-    with subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        line = process.stdout.readline()
+    with following(archive, nodes, **environment) as process:
+        line = next_line(process)
         process.send_signal(number)
         output, errors = process.communicate(timeout=120)
     return process.returncode, line + output, errors
@@ -160,4 +162,28 @@ async def test_interrupted_while_it_follows(
     assert list(temporary.glob("twopc-spark-*")) == list((archive / "staging").glob("*")) == []
     assert not (archive / "writer.json").exists()
     assert Archive.open(archive, verify=True).manifest.commands == 1
+    wait_for(lambda: not left(mark), what="the command's processes to end", timeout_s=60)
+
+
+async def test_an_ignored_interrupt_stays_ignored(
+    make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
+) -> None:
+    """A command in the background of a shell, where SIGINT is ignored, goes on after Ctrl-C; SIGTERM ends it."""
+    topology = await make_topology(subscribers=("north",))
+    await topology.execute("pub", "create table t (id int primary key)")
+    await topology.publish("t")
+    await topology.subscribe("north")
+    nodes = {"distribution": topology.node("distribution").dsn}
+    archive, mark = tmp_path / "archive", secrets.token_hex(8)
+    background = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+    with following(archive, nodes, *background, TWOPC_TEST_MARK=mark) as process:
+        for number in range(2):
+            await topology.execute("pub", f"insert into t values ({number})")
+            await topology.sync()
+            assert "1 transaction, 1 command" in await asyncio.to_thread(next_line, process)
+            process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        _, errors = await asyncio.to_thread(process.communicate, timeout=120)
+    assert (process.returncode, errors.splitlines()[-1]) == (130, "interrupted")
+    assert Archive.open(archive, verify=True).manifest.commands == 2
     wait_for(lambda: not left(mark), what="the command's processes to end", timeout_s=60)
