@@ -64,17 +64,22 @@ async def _fill(dsn: str) -> None:
 
 async def _forget(dsn: str) -> None:
     async with await AsyncConnection.connect(dsn, autocommit=True) as connection:
-        for role in (LOGREADER, AGENT):
+        found = await connection.execute(
+            "select rolname from pg_roles where rolname in (%s, %s)", (LOGREADER, AGENT)
+        )
+        for (role,) in await found.fetchall():
             await connection.execute(f"drop owned by {role}".encode())
             await connection.execute(f"drop role {role}".encode())
 
 
 @contextmanager
 def filled(database: Database) -> Iterator[str]:
-    """Fill the database, and yield its connection string."""
-    asyncio.run(_fill(database.dsn))
-    yield database.dsn
-    asyncio.run(_forget(database.dsn))
+    """Fill the database, and yield its connection string; drop the roles in any case."""
+    try:
+        asyncio.run(_fill(database.dsn))
+        yield database.dsn
+    finally:
+        asyncio.run(_forget(database.dsn))
 
 
 async def _store(dsn: str, blocks: Sequence[Sequence[Any]]) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThan
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from tests.fix_server import MakeDatabase
-from tests.spark.source.filled import LARGE, TEXT, filled, made, store
+from tests.spark.source.filled import AGENT, LARGE, LOGREADER, TEXT, filled, made, store
 from twopc.sim.report.history import History, read
 from twopc.sim.spark.errors import GapError, PipelineError
 from twopc.sim.spark.shapes import arrow_schema
@@ -249,3 +249,21 @@ def test_options(given: dict[str, str], message: str) -> None:
     """A missing, unknown or invalid option is refused when the table is opened."""
     with pytest.raises(PipelineError, match=message):
         TwopcDataSource(given).schema()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dies", ["while it is filled", "while it is used"])
+def test_a_filled_database_leaves_no_role(
+    make_database: MakeDatabase, monkeypatch: pytest.MonkeyPatch, dies: str
+) -> None:
+    """A filled database leaves no role, which the next one could not create: roles belong to the whole server."""
+    database = make_database()
+
+    async def fail(*_: object) -> None:
+        raise RuntimeError("dies")
+
+    if dies == "while it is filled":
+        monkeypatch.setattr("tests.spark.source.filled.write_blocks", fail)
+    with pytest.raises(RuntimeError, match="dies"), filled(database):
+        raise RuntimeError("dies")
+    roles = (LOGREADER, AGENT)
+    assert asked(database.dsn, f"select rolname from pg_roles where rolname in {roles!r}") == []
