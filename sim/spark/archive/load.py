@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import shutil
@@ -16,10 +17,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
+import psycopg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from twopc.log import get_logger
 from twopc.lsn import lsn_text
+from twopc.publisher.distribution import kept
 from twopc.server.polling import wait_for
 from twopc.sim.spark import source
 from twopc.sim.spark.archive import Archive, files
@@ -28,8 +32,9 @@ from twopc.sim.spark.archive.base import missing, same_publisher, take_base
 from twopc.sim.spark.archive.registration import register
 from twopc.sim.spark.errors import ArchiveError
 from twopc.sim.spark.source import queries
-from twopc.sim.spark.source.facts import Facts, connected, facts, system_of
+from twopc.sim.spark.source.facts import Facts, Publisher, connected, errors_of, facts, system_of
 
+_log = get_logger(__name__)
 #: Interval of the registration of an archive that is followed but receives no commands.
 _REGISTER_EVERY_S = 60.0
 #: Minimum number of commands of a task.
@@ -68,7 +73,8 @@ Note = Callable[[Archive, Archive, str], None]
 def opened(path: str | Path, requested: LoadRequest) -> Archive:
     """Open the archive if it exists and is of this database; otherwise create and register one.
 
-    An archive that contains nothing yet begins where the distribution database does now.
+    An archive that contains nothing yet begins where the distribution database does now; if that is later than before,
+    a warning is logged.
 
     Raises:
         ArchiveError: the archive is of another Publisher or distribution database, or damaged.
@@ -81,10 +87,8 @@ def opened(path: str | Path, requested: LoadRequest) -> Archive:
         system = system_of(requested.publisher_dsn, "the Publisher")
         publisher = dataclasses.replace(publisher, system=system)
     if not (folder / files.MANIFEST).exists():
-        first = result.removed_to if requested.start == "oldest" else result.read_to
-        archive = Archive.create(folder, publisher, first=first)
-        register(archive, requested.dsn)  # before Spark is started: clean-up may be sooner
-        return _current(archive, requested.facts())
+        with errors_of("the distribution database"):
+            return asyncio.run(_created(folder, publisher, requested))
     archive = Archive.open(folder)
     known = archive.manifest.publisher
     for name in ("name", "distribution", "number", "slot", "identity"):
@@ -102,11 +106,30 @@ def opened(path: str | Path, requested: LoadRequest) -> Archive:
     return archive
 
 
+async def _created(folder: Path, publisher: Publisher, requested: LoadRequest) -> Archive:
+    """Create and register an archive, while clean-up removes nothing that the archive has to receive."""
+    async with (
+        await psycopg.AsyncConnection.connect(requested.dsn, autocommit=True) as connection,
+        kept(connection),
+    ):
+        result = requested.facts()
+        first = result.removed_to if requested.start == "oldest" else result.read_to
+        archive = Archive.create(folder, publisher, first=first)
+        register(archive, requested.dsn)
+        return archive
+
+
 def _current(archive: Archive, result: Facts) -> Archive:
     """Return an archive that contains nothing yet, with its beginning where the distribution database begins."""
     manifest = archive.manifest
     if manifest.segments or manifest.base or manifest.first >= result.removed_to:
         return archive
+    _log.warning(
+        "the archive contains nothing yet and begins later: clean-up did not wait for it",
+        archive=archive.name,
+        first=lsn_text(result.removed_to),
+        before=lsn_text(manifest.first),
+    )
     with files.locked(archive.folder):
         return archive.replaced(manifest.next(first=result.removed_to))
 

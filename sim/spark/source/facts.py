@@ -118,9 +118,17 @@ def connected(dsn: str, what: str) -> Iterator[psycopg.Connection[Any]]:
     Raises:
         PipelineError: the connection fails, or the tables do not exist or may not be read.
     """
+    with errors_of(what), psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+@contextmanager
+def errors_of(what: str) -> Iterator[None]:
+    """Convert errors of a database to PipelineError: the connection fails, or the tables do not exist or may not be
+    read.
+    """
     try:
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            yield connection
+        yield
     except psycopg.OperationalError as error:
         raise PipelineError(f"{what} cannot be reached: {error}".strip()) from error
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
