@@ -180,6 +180,12 @@ class ServerTarget:
         pipe, name = self._first, self._publisher.encode()
         timeout = Statement(f"set lock_timeout = {_TAKE_OVER_MS}", kept=False)
         await ask(pipe, (timeout, ()))
+        for *_, holder in (await ask(pipe, (_OTHER_AGENTS, (name,)))).rows(0):
+            _log.warning(
+                "waiting for another agent of this subscription to end",
+                holder=holder,
+                timeout_ms=_TAKE_OVER_MS,
+            )
         is_taken = await _lock(pipe, _LOCK, await _free_key(pipe, _FREE_KEY, name))
         for *key, _ in (await ask(pipe, (_OTHER_STREAMS, (name,)))).rows(0):
             await _lock(pipe, _LOCK_ONCE, [str(part).encode() for part in key])

@@ -163,7 +163,10 @@ async def test_a_call_of_another_shape_says_what_to_do(ends: Ends) -> None:
         await ends.agent().run_once()
 
 
-async def test_only_one_agent_at_a_time(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_one_agent_at_a_time(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second agent says that it waits for the first one, which may have been killed; then it is refused."""
     monkeypatch.setattr("twopc.subscriber.distribution_agent.target._TAKE_OVER_MS", 1)
     await ends.subscribe(TABLE)
     first, second = ends.agent(), ends.agent()
@@ -174,8 +177,10 @@ async def test_only_one_agent_at_a_time(ends: Ends, monkeypatch: pytest.MonkeyPa
     ) as caught:
         await second.open()
     assert caught.value.number == 21036
+    assert caplog.messages == ["waiting for another agent of this subscription to end"]
     await first.close()
     await second.open()
+    assert len(caplog.messages) == 1
 
 
 @pytest.mark.parametrize("streams", [1, 2])
