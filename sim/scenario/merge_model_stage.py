@@ -11,7 +11,6 @@ from twopc.sim.faults.plans import plans_of
 from twopc.sim.model.merge.merge_nodes import ModelMerging
 from twopc.sim.model.merge.site import RecordedConflict
 from twopc.sim.model.system import System
-from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn
 from twopc.sim.scenario.merge_watch import (
     MergeWatch,
     NeighbourMarks,
@@ -25,11 +24,12 @@ from twopc.sim.scenario.stage import AGENTS, NodeContent
 from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge_model import MergeVirtualSession
-from twopc.sim.sessions.waits import Waits
 
 
 class MergeModelStage(MergingStage, ModelStage):
     """Stage of merging nodes of a model."""
+
+    _merging: ModelMerging
 
     def __init__(
         self,
@@ -106,10 +106,6 @@ class MergeModelStage(MergingStage, ModelStage):
             loser=loser,
         )
 
-    async def waits(self) -> Waits:
-        """Read the locks of all nodes, and the waits for stopped agents."""
-        return self._faults.with_paused(await super().waits(), self._sessions)
-
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
         content = await super().look(node, tables)
         for name, rows in content.rows.items():
@@ -130,28 +126,6 @@ class MergeModelStage(MergingStage, ModelStage):
     async def outage(self, node: str, *, on: bool) -> None:
         await super().outage(node, on=on)
         (self._merging.cut if on else self._merging.restore)(node)
-
-    async def age(self, days: int) -> None:
-        self._merging.age(days)
-
-    async def backup(self, node: str, *, kept: bool) -> None:
-        for session in self._sessions.values():
-            if session.node == node:
-                await session.close()
-        if kept:
-            self._merging.back_up(node)
-            return
-        self._merging.restore_backup(node)
-        await self._watch.restored(node)
-
-    async def change_column(self, change: ColumnChange) -> None:
-        merging, table, column = self._merging, change.table, change.column
-        if isinstance(change, AddedColumn):
-            merging.add_column(table, column, change.type, change.default)
-        elif isinstance(change, DroppedColumn):
-            merging.drop_column(table, column)
-        else:
-            merging.widen_column(table, column, change.type)
 
     async def recover(self) -> None:
         """Heal the faults that can be healed, and continue interrupted deliveries of snapshots."""

@@ -20,7 +20,6 @@ from twopc.sim.faults.merge import MergeFaults
 from twopc.sim.faults.plans import plans_of
 from twopc.sim.merge import MergeTopology, delivery
 from twopc.sim.merge.conflicts import read_conflicts
-from twopc.sim.scenario.merge_parts import AddedColumn, ColumnChange, DroppedColumn
 from twopc.sim.scenario.merge_setup import make_snapshots, set_up_merge
 from twopc.sim.scenario.merge_watch import (
     MergeWatch,
@@ -35,7 +34,7 @@ from twopc.sim.scenario.stage import AGENTS, NodeContent
 from twopc.sim.scenario.values import Case
 from twopc.sim.sessions.interface import ClientSession
 from twopc.sim.sessions.merge import MergeLocalSession
-from twopc.sim.sessions.waits import Observer, Waits
+from twopc.sim.sessions.waits import Observer
 from twopc.sim.topology.nodes import AnyServer
 
 _SEEN = """
@@ -100,6 +99,7 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
         printed: Sequence[Mapping[str, Any]],
     ) -> None:
         super().__init__(topology, case.scenario, observer, printed)
+        self._merging = topology
         self._sessions: dict[str, MergeLocalSession] = {}
         self._faults = MergeFaults(topology.points, plans_of(case))
         self._watch = MergeWatch(case, self)
@@ -149,10 +149,6 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
             for each in await read_conflicts(await self._topology.admin(node), None)
         ]
 
-    async def waits(self) -> Waits:
-        """Read the locks of all nodes, and the waits for stopped agents."""
-        return self._faults.with_paused(await super().waits(), self._sessions)
-
     async def look(self, node: str, tables: Mapping[str, Sequence[str]]) -> NodeContent:
         with_guid = {
             name: [self._scenario.tables[name].merge.rowguid or "rowguid", *columns]
@@ -182,29 +178,11 @@ class MergeStage(MergingStage, ServerStage[MergeTopology]):
         belongs = await partitions.part(connection, article, subscriber)
         return await self._selected(table, columns, belongs, "t")
 
-    async def age(self, days: int) -> None:
-        await self._topology.age(days)
-
-    async def backup(self, node: str, *, kept: bool) -> None:
-        for session in self._sessions.values():
-            if session.node == node:
-                await session.close()
+    @asynccontextmanager
+    async def _left(self, node: str) -> AsyncIterator[None]:
         await self._observer.leave(node)
-        if kept:
-            await self._topology.back_up(node)
-        else:
-            await self._topology.restore_backup(node)
-            await self._watch.restored(node)
+        yield
         await self._observer.return_to(node, self._topology.node(node).dsn)
-
-    async def change_column(self, change: ColumnChange) -> None:
-        topology, table, column = self._topology, change.table, change.column
-        if isinstance(change, AddedColumn):
-            await topology.add_column(table, column, change.type, default=change.default)
-        elif isinstance(change, DroppedColumn):
-            await topology.drop_column(table, column)
-        else:
-            await topology.widen_column(table, column, change.type)
 
     async def recover(self) -> None:
         """Heal the faults that can be healed, and continue interrupted deliveries of snapshots."""

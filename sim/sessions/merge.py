@@ -21,13 +21,15 @@ Around = Callable[[str], AbstractAsyncContextManager[Any]]
 async def merge_sessions(
     session: ClientSession,
     subscribers: Sequence[str],
+    every: Sequence[str],
     merge: Callable[[str], Awaitable[MergeReport]],
     publisher_of: Callable[[str], str],
     around: Around,
 ) -> Sequence[Mapping[str, Any]]:
-    """Run a session of the Merge Agent for each Subscriber; see `ClientSession.sync`."""
+    """Run a session of the Merge Agent for each of these Subscribers; see `ClientSession.sync`."""
+    own = (session.node,) if session.node in every else ()
     reports = []
-    for name in subscribers:
+    for name in subscribers or own or every:
         session.synced = (name,)
         try:
             async with around(name):
@@ -74,10 +76,10 @@ class MergeLocalSession(LocalSession):
 
     async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         topology = self._topology
-        own = () if self.node == topology.publisher else (self.node,)
-        names = subscribers or own or topology.subscribers
-        publisher_of = topology.tree.publisher_of
-        return await merge_sessions(self, names, topology.sync, publisher_of, self._around)
+        every, publisher_of = topology.subscribers, topology.tree.publisher_of
+        return await merge_sessions(
+            self, subscribers, every, topology.sync, publisher_of, self._around
+        )
 
     async def reinitialise(self) -> None:
         try:

@@ -39,11 +39,11 @@ class MergeVirtualSession(CoordinatedSession):
         ]
 
     async def sync(self, subscribers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-        model, merging = self._model, self._merging
-        own = () if self.node == model.spec.publisher else (self.node,)
-        names = subscribers or own or model.subscribers
+        every, merging = self._model.subscribers, self._merging
         publisher_of = merging.publishers.__getitem__
-        return await merge_sessions(self, names, merging.sync, publisher_of, self._around)
+        return await merge_sessions(
+            self, subscribers, every, merging.sync, publisher_of, self._around
+        )
 
     async def reinitialise(self) -> None:
         try:

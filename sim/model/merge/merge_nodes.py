@@ -235,7 +235,7 @@ class ModelMerging:
         for each in reversed(self._made):
             node.outside(_delete_all(node, each.table.name), f"the rows of {each.table.name}")
 
-    def add_column(self, table: str, column: str, type_: str, default: str | None) -> None:
+    async def add_column(self, table: str, column: str, type_: str, *, default: str | None) -> None:
         """Add a column to a table of the topmost Publisher, which sessions propagate to Subscribers. SqlError
 
         Raises:
@@ -243,11 +243,11 @@ class ModelMerging:
         """
         self._change(SchemaChangeKind.ADD, table, column, type_, default)
 
-    def drop_column(self, table: str, column: str) -> None:
+    async def drop_column(self, table: str, column: str) -> None:
         """Drop a column of the topmost Publisher that no key and no filter uses; sessions propagate the change."""
         self._change(SchemaChangeKind.DROP, table, column)
 
-    def widen_column(self, table: str, column: str, type_: str) -> None:
+    async def widen_column(self, table: str, column: str, type_: str) -> None:
         """Change a column's type at the topmost Publisher to a wider one; sessions propagate the change.
 
         Raises:
@@ -287,18 +287,18 @@ class ModelMerging:
         """Have a node accept connections again. Idempotent."""
         self._shut.discard(node)
 
-    def back_up(self, node: str) -> None:
+    async def back_up(self, node: str) -> None:
         """Back up a node, replacing its earlier backup. No session may be working there."""
         knowledge = copy.deepcopy(self.sites[node].knowledge)
         self._backups[node] = backups.back_up(self._model.nodes[node]), knowledge
 
-    def restore_backup(self, node: str) -> None:
+    async def restore_backup(self, node: str) -> None:
         """Restore a node from its backup, which is kept. No session may be working there."""
         tables, knowledge = self._backups[node]
         backups.restore(self._model.nodes[node], tables)
         self.sites[node].knowledge = copy.deepcopy(knowledge)
 
-    def age(self, days: float) -> None:
+    async def age(self, days: float) -> None:
         """Advance the clock of retention by some days."""
         self._aged_s += days * DAY_S
 
