@@ -45,14 +45,14 @@ class LoggedRows:
         self.pick = picker(values, len(place))
         #: takes the key out of a row
         self.key = picker(keys, len(place))
-        #: where the values and the key are in a row
-        self.value_places, self.key_places = values, keys
         #: how many streams its rows spread over; 0: one for all
-        self.streams = _streams(self.article.key_columns)
+        self._streams = _streams(self.article.key_columns)
         #: from a key to the hashkey of a command
-        self.hashkey = _hashkeys(self.streams, len(keys))
+        self.hashkey = _hashkeys(self._streams, len(keys))
         #: where the row version is
         self.version = place[VERSION_COLUMN]
+        #: where the values and the key are in a row
+        self._values, self._keys = values, keys
         self._width = len(place)
 
     def plan(self, operation: str) -> RowPlan:
@@ -62,10 +62,10 @@ class LoggedRows:
             code=int4_of(code),
             beside=int4_of(code + 100 * BESIDE),
             width=self._width,
-            values=self.value_places,
-            keys=self.key_places,
+            values=self._values,
+            keys=self._keys,
             version=self.version,
-            hashkeys=[int4_of(number + 1) for number in range(self.streams)] or [int4_of(0)],
+            hashkeys=[int4_of(number + 1) for number in range(self._streams)] or [int4_of(0)],
         )
 
     def lacking(self, what: str) -> ArticleError:

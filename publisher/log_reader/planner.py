@@ -6,15 +6,14 @@ current one. It knows neither where messages come from nor when their rows are s
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
 
-from twopc.core import COMPILED, CommandScanner, int4_from, int4_of
+from twopc.core import CommandScanner, int4_from, int4_of
 from twopc.names import SCHEMA, article_name
 from twopc.proc_execution import ProcArticle
 from twopc.propagation import CommandType
-from twopc.publisher.commands import Belonging, Command, CommandBuilder, CommandReader
+from twopc.publisher.commands import Belonging, Command, CommandBuilder
 from twopc.publisher.log_reader.brackets import Brackets
 from twopc.publisher.log_reader.rows import StoredPart, blocks, parts
 from twopc.publisher.pgoutput import (
@@ -34,7 +33,6 @@ _POSTED_TYPES = {
 }
 #: Operations by their letters in messages.
 _OPERATIONS = {b"I": "ins", b"U": "upd", b"D": "del"}
-_CHANGES = b"IUD"
 
 
 class _Elements(dict[int, bytes]):
@@ -108,9 +106,6 @@ class LogPlanner:
         next_xid: a current transaction id with its epoch, which the log omits.
     """
 
-    scans_changes: ClassVar[bool] = COMPILED
-    """Whether the scanner processes changes too, as it does if compiled; otherwise `CommandReader` is faster."""
-
     def __init__(
         self, known: ReaderArticles, *, publisher: int, read_to: int, next_xid: int
     ) -> None:
@@ -127,11 +122,6 @@ class LogPlanner:
         """Whether calls of routines are stored."""
         self._scanner = CommandScanner(read_to, next_xid, pauses=self.has_calls)
         self._decoder = Decoder()
-        self._read = (
-            self._decoder.decode
-            if self.scans_changes
-            else CommandReader(self._decoder, self.builder).read
-        )
         self._own: dict[int, RelationMessage] = {}
         self._compared: set[bytes] = set()
         """OIDs of relations on which articles have row filters."""
@@ -217,39 +207,11 @@ class LogPlanner:
         while (at := scan(block, at)) < len(block):
             if at in compared:
                 self._take(block[at], *compared[at])
-                at += 1
             else:
-                at = self._read_on(block, at, compared)
-
-    def _read_on(self, block: Sequence[bytes], at: int, compared: Container[int]) -> int:
-        """Process a message that the scanner has left, and following changes that make one command each.
-
-        Returns:
-            Place at which the scanner must continue.
-        """
-        read, scanner, shift = self._read, self._scanner, self._brackets.shift * 100
-        add_code, add_hashkey = scanner.codes.append, scanner.hashkeys.append
-        add_text, length, first = scanner.texts.extend, 0, at
-        while at < len(block) and (
-            at == first or (block[at][0] in _CHANGES and at not in compared)
-        ):
-            message = read(block[at])
+                self._take(block[at], self._decoder.decode(block[at]))
             at += 1
-            if type(message) is not tuple:
-                self._take(block[at - 1], message)
-                break
-            # not a named tuple, which mypy cannot know
-            article, code, hashkey, text = cast("Command", message)
-            size = len(text)
-            length += size
-            add_code(_CODES[article * 100 + code + shift])
-            add_hashkey(_HASHKEYS[hashkey])
-            add_text((size.to_bytes(4), text))
-        scanner.length += length
-        scanner.text_bytes += length
-        return at
 
-    def _take(self, data: bytes, message: Decoded | Command, belonging: Belonging = ()) -> None:
+    def _take(self, data: bytes, message: Decoded, belonging: Belonging = ()) -> None:
         """Process a message that the scanner does not handle."""
         scanner = self._scanner
         if type(message) is RowMessage:
@@ -338,7 +300,7 @@ class LogPlanner:
         self._note_filters(relation, oid)
         for letter, operation in _OPERATIONS.items():
             scanner.plans.pop(letter + oid, None)
-            if self.scans_changes and not is_own:
+            if not is_own:
                 rows = self.builder.sole_call(relation, operation)
                 if rows is not None:
                     scanner.plans[letter + oid] = rows.plan(operation)

@@ -54,7 +54,6 @@ UNSENT = dataclasses.replace(
     ),
 )
 OTHER = RelationMessage(504, "public", "other", "f", TABLE.columns)
-EVER = 2**63 - 1
 
 
 def routine(number: int = 20, **more: object) -> ProcArticle:
@@ -157,15 +156,6 @@ def test_rows_are_stored_beside_the_call() -> None:
         transaction(20, begun(2), insert(4), ended(2)),
     )
     assert kinds(commands) == [*rows(2, BESIDE), (20, 30), *rows(1), (20, 30)]
-
-
-def test_a_learned_command_is_stored_beside_as_well() -> None:
-    """Rows read by a learned expression, after some hundred of one shape, are stored beside the call."""
-    one = planner(routine(), beside_until=EVER)
-    commands, _ = read(
-        one, transaction(10, begun(1), *map(insert, range(500)), ended(1), insert(3))
-    )
-    assert kinds(commands) == [*rows(500, BESIDE), (20, 30), *rows(1)]
 
 
 def test_a_call_over_several_blocks() -> None:

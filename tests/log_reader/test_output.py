@@ -9,7 +9,6 @@ import pytest
 from tests.log_reader.rig import ROLE, Rig, rows, value
 from twopc.propagation import record_values
 from twopc.publisher.log_reader import LogReaderProfile
-from twopc.publisher.log_reader.planner import LogPlanner
 from twopc.publisher.posted_messages import post_message
 
 NASTY = {
@@ -143,12 +142,8 @@ async def test_row_filters_are_asked(both: Rig) -> None:
     assert [key for kind, key in found if kind != 2] == [key for kind, key in kinds if kind != 2]
 
 
-@pytest.mark.parametrize("scans", [True, False])
-async def test_row_filters_are_asked_behind_what_was_learned(
-    both: Rig, scans: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows to be filtered end a run of changes that are scanned together."""
-    monkeypatch.setattr(LogPlanner, "scans_changes", scans)
+async def test_row_filters_are_compared_within_a_run(both: Rig) -> None:
+    """Rows to be filtered interrupt a run of changes that are scanned together."""
     await both.pub.execute("create table bid (id int primary key, price int)")
     await both.publish("bid", row_filter="price > 10")
     async with both.pub.transaction():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from types import ModuleType
 
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.distribution.made import article, columns, delete, insert, propagation, update
 from tests.fix_core import compiled, plain
+from tests.log_reader.changes import ARTICLES, DAMAGE, HERE, V1, V2, damaged, messages
 from tests.log_reader.rig import SLOT, Rig, rows
-from tests.log_reader.test_command_reader import ARTICLES, DAMAGE, HERE, V1, V2, damaged, messages
 from twopc.articles import Column
 from twopc.distributed_article import DistributedArticle
 from twopc.errors import RemoteProtocolError
@@ -50,7 +51,7 @@ delete from item where id % 3 = 0;
 def core(request: pytest.FixtureRequest) -> ModuleType:
     """The scanner's module."""
     if request.param == "plain":
-        return plain("scan")
+        return plain("plain")
     return compiled("scan", request.config.cache.mkdir("core"))
 
 
@@ -84,13 +85,15 @@ class Beside:
         if self.scanner.scan([data], 0) == 0:
             return False
         assert isinstance(change, RowMessage)
-        assert self.commands()[before:] == list(self.builder.commands(change))
+        assert self.commands(before) == list(self.builder.commands(change))
         return True
 
-    def commands(self) -> list[Command]:
-        """Return the commands that the scanner keeps."""
+    def commands(self, first: int = 0) -> list[Command]:
+        """Return the commands that the scanner keeps, from one on."""
         scanner, found = self.scanner, []
-        for at, (code, hashkey) in enumerate(zip(scanner.codes, scanner.hashkeys, strict=True)):
+        assert len(scanner.codes) == len(scanner.hashkeys)
+        for at in range(first, len(scanner.codes)):
+            code, hashkey = scanner.codes[at], scanner.hashkeys[at]
             size, text = scanner.texts[2 * at : 2 * at + 2]
             assert (code[:4], hashkey[:4], size) == (
                 b"\0\0\0\4",
@@ -115,7 +118,7 @@ def test_any_messages(
 ) -> None:
     """The scanner agrees for any messages, complete and damaged."""
     both = Beside(core, made)
-    for data in drawn:
+    for data in [*drawn, *drawn]:
         both.scans(data)
         for each in damage:
             try:
@@ -158,6 +161,24 @@ def test_what_is_left_to_the_caller(core: ModuleType, made: Sequence[Distributed
         assert not both.scans(encode(change))
 
 
+def test_a_length_that_is_not_that_of_its_value(core: ModuleType) -> None:
+    """A message with any other byte, or without its end, is refused or yields what decoder and builder yield."""
+    both = Beside(core, ARTICLES[0])
+    row: list[bytes | None] = [b"1", None, b"3" * 20, V1]
+    for change in (
+        insert(HERE, row), delete(HERE, row), update(HERE, row, [b"1", b"4", *row[2:]]),
+        update(HERE, row, [b"1", None, b"3" * 300, V2]),
+    ):  # fmt: skip
+        data = encode(change)
+        assert both.scans(data)
+        for at in range(len(data)):
+            with pytest.raises(RemoteProtocolError):
+                both.scans(data[:at])
+            for other in {(data[at] + 1) % 256, (data[at] - 1) % 256, *b"tnuNOK\0"} - {data[at]}:
+                with suppress(RemoteProtocolError):
+                    both.scans(data[:at] + bytes([other]) + data[at + 1 :])
+
+
 async def test_what_a_server_sends(core: ModuleType, both: Rig) -> None:
     """Recorded messages of a server yield the same rows with every scanner and in blocks of any size."""
     await both.pub.execute("create table plain (id int primary key)")
@@ -176,15 +197,17 @@ async def test_what_a_server_sends(core: ModuleType, both: Rig) -> None:
         for scanner, scans, size in (
             (core, True, 7),
             (core, True, 2000),
+            (plain("scan"), True, 2000),
             (plain("scan"), False, 999),
         ):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(planners, "CommandScanner", scanner.CommandScanner)
                 patch.setattr(commands_rows, "RowPlan", scanner.RowPlan)
-                patch.setattr(planners.LogPlanner, "scans_changes", scans)
+                if not scans:  # every change is left to decoder and builder
+                    patch.setattr(CommandBuilder, "sole_call", lambda *_: None)
                 planner = planners.LogPlanner(known, publisher=1, read_to=0, next_xid=1000)
                 for at in range(0, len(recorded), size):
                     planner.feed(recorded[at : at + size])
                 made.append(planner.take().blocks)
     assert len(recorded) > 9_000
-    assert made[0] == made[1] == made[2]
+    assert made[0] == made[1] == made[2] == made[3]

@@ -1,7 +1,7 @@
 """The processing of each message of the log and of each command: one source, compiled if possible.
 
-At installation `setup.py` compiles the modules here with mypyc if there is a C compiler. Otherwise they run as Python.
-Both give the same results, byte for byte. A compiled module is named after its source, so that it is never used for
+At installation `setup.py` compiles `MODULES` with mypyc if there is a C compiler. Otherwise they run as Python, with the
+shortcut of `plain`. Both give the same results, byte for byte. A compiled module is named after its source, so that it is never used for
 another one.
 """
 
@@ -14,7 +14,8 @@ from types import ModuleType
 
 from twopc.core.compilation import MODULES, PLAIN, compiled_name
 from twopc.core.cut import cut_by_article
-from twopc.core.scan import CommandScanner, RowPlan, int4_from, int4_of
+from twopc.core.plain import CommandScanner
+from twopc.core.scan import RowPlan, int4_from, int4_of
 
 __all__ = [
     "COMPILED",

@@ -98,7 +98,6 @@ class RowPlan:
         return made
 
 
-@final
 class CommandScanner:
     """Reads the messages of a session in their order.
 
