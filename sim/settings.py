@@ -140,14 +140,6 @@ def load(flags: Mapping[str, Any], *, environment: Mapping[str, str], start: Pat
     return RunSettings(**results)
 
 
-def source_of(
-    name: str, flags: Mapping[str, Any], *, environment: Mapping[str, str], start: Path
-) -> str:
-    """Return the source of the value of the setting `name`, as text."""
-    given = _given(name, flags, environment, *_table(start))
-    return "default" if given is None else given.source
-
-
 def _given(
     name: str,
     flags: Mapping[str, Any],

@@ -44,7 +44,7 @@ def test_a_session_waits_as_soon_as_its_link_does() -> None:
     graph = build(
         [one("sub1", 1), link(11, ("sub1", 1), 12), one("sub2", 2), link(12, ("sub2", 2))]
     )
-    (edge,) = graph.waits_of("server of sub1", 1)
+    (edge,) = graph.edges[Party("server of sub1", 1)]
     assert edge.holder == Party("server of sub2", 2)
     assert str(edge) == (
         "pub: pid 11, for pid 1 of sub1, waits for ShareLock on transactionid (account) held by pid 12"
@@ -131,5 +131,5 @@ def test_a_link_of_a_subscriber_with_a_long_name() -> None:
     assert link_name(name, 12).endswith(" 12")
     assert link_name(name, 1) != link_name("s" * 62, 1)
     graph = build([one(name, 1), link(11, (name, 1), 12), one("sub2", 2), link(12, ("sub2", 2))])
-    (edge,) = graph.waits_of(f"server of {name}", 1)
+    (edge,) = graph.edges[Party(f"server of {name}", 1)]
     assert edge.holder == Party("server of sub2", 2)

@@ -169,10 +169,6 @@ class Graph:
 
     edges: Mapping[Party, tuple[Edge, ...]]
 
-    def waits_of(self, server: str, pid: int) -> tuple[Edge, ...]:
-        """Return the waits of the transaction of this local session; empty if it does not wait."""
-        return self.edges.get(Party(server, pid), ())
-
     def cycles(self) -> tuple[Cycle, ...]:
         """Return disjoint cycles, at least one if there is any. A cycle that one server sees as a whole is left
         out, because that server breaks it by itself.

@@ -36,12 +36,6 @@ class Clock:
         """Set the clock forward, or back if negative."""
         self._shown += seconds
 
-    def run_at(self, rate: float) -> None:
-        """Change the clock's rate, but not its present reading. Raise ValueError if the rate is not positive."""
-        if rate <= 0:
-            raise ValueError(f"a clock that runs at {rate}: it must go forward")
-        self._shown, self._since, self._rate = self(), self._now(), rate
-
     def lasts(self, seconds: float) -> float:
         """Return the virtual time in which the clock counts this many seconds."""
         return seconds / self._rate

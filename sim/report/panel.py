@@ -25,10 +25,8 @@ _NODE_MIN = 30
 _ROWS_SHOWN = 8
 
 
-def panel(
-    records: Sequence[HistoryRecord], at_seq: int | None = None, width: int = 100
-) -> RenderableType:
-    """Return every node as of the record `at_seq`, drawn side by side; by default, as of the last record.
+def panel(records: Sequence[HistoryRecord], width: int = 100) -> RenderableType:
+    """Return every node as of the last record, drawn side by side.
 
     Args:
         records: the records of one order, after the run's header if there is one.
@@ -44,7 +42,7 @@ def panel(
     name = of_order[0].order if of_order else ""
     order = PlayedOrder(name=name, header=header, records=of_order)
     last = of_order[-1].seq if of_order else 0
-    states = state_at(order, last if at_seq is None else at_seq)
+    states = state_at(order, last)
     beside = max(1, min(len(states), width // _NODE_MIN))
     drawn = [
         Panel(

@@ -111,11 +111,6 @@ class CaseCounts:
     limit: str = ""
     """The limit or sample in words: `limit 200`, `sample 500 seed 7`."""
 
-    @property
-    def feasible(self) -> int:
-        """Number of orders that could be played as written."""
-        return self.orders - self.infeasible
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:

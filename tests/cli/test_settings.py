@@ -13,7 +13,6 @@ from twopc.sim.settings import (
     SettingError,
     duration_ms,
     load,
-    source_of,
     variable,
     written,
 )
@@ -53,16 +52,50 @@ def test_precedence(tmp_path, name, said):
     inner.mkdir()
 
     found = getattr(load(flags, environment=environment, start=inner), name)
-    source = source_of(name, flags, environment=environment, start=inner)
 
     if by_flag:
-        assert (found, source) == (flagged, f"--{written(name)}")
+        assert found == flagged
     elif by_environment:
-        assert (found, source) == (from_text, variable(name))
+        assert found == from_text
     elif by_file:
-        assert (found, source) == (from_toml, f"[tool.twopc] {written(name)} in {file}")
+        assert found == from_toml
     else:
-        assert (found, source) == (getattr(RunSettings(), name), "default")
+        assert found == getattr(RunSettings(), name)
+
+
+#: Settings that accept any text.
+ANY_TEXT = ("pg", "out", "report")
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        (name, of)
+        for name in VALUES
+        for of in ("option", "environment", "file")
+        if of != "environment" or name not in ANY_TEXT
+    ],
+)
+def test_an_error_names_the_source_of_the_value(tmp_path, name, of):
+    """A wrong value's source is named, although sources of lower precedence have right ones."""
+    _, (text, _), (toml, _) = VALUES[name]
+    wrong = "[]" if of == "file" else repr(toml)
+    file = tmp_path / "pyproject.toml"
+    file.write_text(f"[tool.twopc]\n{written(name)} = {wrong}\n", encoding="utf-8")
+    flags = {name: []} if of == "option" else {}
+    environment = {
+        "option": {variable(name): text},
+        "environment": {variable(name): "?"},
+        "file": {},
+    }
+    sources = {
+        "option": f"--{written(name)}",
+        "environment": variable(name),
+        "file": f"[tool.twopc] {written(name)} in {file}",
+    }
+    with pytest.raises(SettingError) as caught:
+        load(flags, environment=environment[of], start=tmp_path)
+    assert str(caught.value).startswith(f"{sources[of]}: ")
 
 
 @pytest.mark.parametrize(

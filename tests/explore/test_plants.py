@@ -9,12 +9,20 @@ from tests.explore.small import PROGRAMS
 from twopc.sim.model.explore.results import Budget
 from twopc.sim.model.explore.search import by_bounds
 from twopc.sim.model.plants import PLANTS
-from twopc.sim.model.plants.protections import PLANT_OF, SUPPORTED, wiring_for
+from twopc.sim.model.plants.protections import SUPPORTED, wiring_for
 from twopc.sim.model.plants.resolver import NeverSweeps
 from twopc.sim.model.wiring import Wiring
 
 #: Of published procedures, which no program here calls: twins of scenarios show what they are for.
 OF_PROCEDURES = {"calls", "isolation_check", "snapshot_rule", "xact_abort"}
+#: Names of planted bugs, where they differ from the name of the protection.
+PLANT_OF = {
+    "vote_heard": "unknown_is_yes",
+    "every_vote": "no_is_outvoted",
+    "decision_kept": "forgotten_early",
+    "missing_looked_up": "missing_is_committed",
+    "sites_asked": "presumes_for_agent",
+}
 SEARCHES = list(dict.fromkeys((one.program, one.budget) for one in PLANTS.values()))
 
 

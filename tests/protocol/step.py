@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.protocol.frozen import Frozen, ViolationError
@@ -11,13 +12,35 @@ from tests.protocol.world import Action, World
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol import recovery
-from twopc.protocol.effects import COORDINATOR, Effect, Message, Outcome, RecordKind
+from twopc.protocol.effects import (
+    COORDINATOR,
+    NOTHING,
+    Effect,
+    Message,
+    Outcome,
+    Record,
+    RecordKind,
+)
+from twopc.protocol.participant import Participant
 from twopc.protocol.states import CoordinatorState, ParticipantState
 
 _DECISION = {RecordKind.COMMIT, RecordKind.COMMITTED}
 
 #: Number of effects before a crash, and whether the disk keeps records that were not forced.
 Cut = tuple[int, bool]
+
+
+def rebuild_participant(
+    machine: Participant, records: Sequence[Record], now: float
+) -> tuple[Effect, ...]:
+    """Bring a new machine to the state that the log records for the branch.
+
+    A crash loses unprepared work: without records the machine stays ``NEW``, and votes no.
+    """
+    if not records:
+        return NOTHING
+    outcomes = {RecordKind.COMMITTED: Outcome.COMMITTED, RecordKind.ABORTED: Outcome.ABORTED}
+    return machine.resume(outcomes.get(records[-1].kind), now)
 
 
 def step(world: World, state: State, action: Action, cut: Cut | None = None) -> State:
@@ -180,7 +203,7 @@ class Step:
         else:
             index, disk = self._disk(node)
             branch = self.world.participant(self.settings)
-            effects = recovery.rebuild_participant(branch, disk.records, 0.0)
+            effects = rebuild_participant(branch, disk.records, 0.0)
             self.branches[index - 1] = self.world.registry.freeze(branch)
             self._perform(node, "", effects)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.protocol.step import rebuild_participant
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.coordinator import Coordinator
@@ -17,7 +18,6 @@ from twopc.protocol.recovery import (
     answer,
     decide,
     rebuild_coordinator,
-    rebuild_participant,
     resolve,
 )
 from twopc.protocol.states import CoordinatorState, ParticipantState

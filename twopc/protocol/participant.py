@@ -53,7 +53,7 @@ class Participant(Machine, table=PARTICIPANT):
         """Reason why the branch rolled back on its own."""
 
     def resume(self, outcome: Outcome | None, now: float) -> tuple[x.Effect, ...]:
-        """Resume, in a new machine, a branch that a crash interrupted; called by `recovery`.
+        """Resume, in a new machine, a branch that a crash interrupted.
 
         Args:
             outcome: the branch's outcome; None if it is prepared.

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from twopc.protocol.coordinator import Coordinator
-from twopc.protocol.effects import NOTHING, Effect, Message, Outcome, Record, RecordKind
-from twopc.protocol.participant import Participant
+from twopc.protocol.effects import Effect, Message, Outcome, Record, RecordKind
 from twopc.protocol.variants import Settings, Variant
 
 _OUTCOME_OF = {
@@ -20,8 +19,6 @@ _OUTCOME_OF = {
     RecordKind.ABORT: Outcome.ABORTED,
     # The participants' names were collected, and no decision followed.
     RecordKind.COLLECTING: Outcome.ABORTED,
-    RecordKind.COMMITTED: Outcome.COMMITTED,
-    RecordKind.ABORTED: Outcome.ABORTED,
 }
 
 
@@ -71,18 +68,6 @@ def resolve(machine: Coordinator, branch: str, agent: str, now: float) -> tuple[
     Each branch of a transaction needs its own resolver, so that none depends on another's progress.
     """
     return machine.resume(None, (branch, agent), now)
-
-
-def rebuild_participant(
-    machine: Participant, records: Sequence[Record], now: float
-) -> tuple[Effect, ...]:
-    """Bring a new machine to the state that the log records for the branch.
-
-    A crash loses unprepared work: without records the machine stays ``NEW``, and votes no.
-    """
-    if not records:
-        return NOTHING
-    return machine.resume(_OUTCOME_OF.get(records[-1].kind), now)
 
 
 class Action(StrEnum):

@@ -46,14 +46,6 @@ _CLASSES: Mapping[str, Plant] = {
     "missing_looked_up": replacing(site=recovery.TakesMissing),
     "sites_asked": replacing(recovery=recovery.PresumesForAgent),
 }
-#: Names of planted bugs, where they differ from the name of the protection.
-PLANT_OF: Mapping[str, str] = {
-    "vote_heard": "unknown_is_yes",
-    "every_vote": "no_is_outvoted",
-    "decision_kept": "forgotten_early",
-    "missing_looked_up": "missing_is_committed",
-    "sites_asked": "presumes_for_agent",
-}
 #: Protections that can be switched off.
 SUPPORTED = frozenset((*_RULES, *_CLASSES))
 

@@ -71,7 +71,7 @@ def waiting(graph: Graph, server: str, pid: int, names: Mapping[Party, str]) -> 
     found = {
         f"a branch of {names.get(edge.holder, 'nobody')}" if edge.holder_gid
         else names.get(edge.holder, "somebody")
-        for edge in graph.waits_of(server, pid)
+        for edge in graph.edges.get(Party(server, pid), ())
     }  # fmt: skip
     return sorted(found)
 
