@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -87,8 +88,9 @@ def opened(path: str | Path, requested: LoadRequest) -> Archive:
         system = system_of(requested.publisher_dsn, "the Publisher")
         publisher = dataclasses.replace(publisher, system=system)
     if not (folder / files.MANIFEST).exists():
-        with errors_of("the distribution database"):
-            return asyncio.run(_created(folder, publisher, requested))
+        # in a thread: the caller's may run an event loop, as in a notebook
+        with errors_of("the distribution database"), ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, _created(folder, publisher, requested)).result()
     archive = Archive.open(folder)
     known = archive.manifest.publisher
     for name in ("name", "distribution", "number", "slot", "identity"):

@@ -50,7 +50,8 @@ def test_what_is_committed_before_the_registration_is_kept(
     cleaned: list[CleanUp] = []
     monkeypatch.setattr(load, "register", late)
     with filled(make_database()) as dsn:
-        archive = load.opened(tmp_path / "a", load.LoadRequest(dsn=dsn, start="here"))
+        wanted = load.LoadRequest(dsn=dsn, start="here")
+        archive = load.opened(tmp_path / "a", wanted)
         assert [each.held for each in cleaned] == [True]
         assert (archive.manifest.first, stored(dsn)) == (96, 1)
         assert not clean(dsn).held
