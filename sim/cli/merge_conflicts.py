@@ -59,10 +59,13 @@ def conflicts(
 def conflict_lines(node: str, conflict: MergeConflict) -> list[str]:
     """Return a conflict as lines of text."""
     from twopc.sim.merge.conflict_texts import kind_words
+    from twopc.sim.report.history import plain
 
     kind = kind_words(conflict.type)
     loser = conflict.loser or {}
-    values = [f"{name}={value}" for name, value in loser.items() if value != conflict.rowguid]
+    values = [
+        f"{name}={plain(value)}" for name, value in loser.items() if value != conflict.rowguid
+    ]
     row = ", ".join(values) if conflict.loser is not None else "the row's deletion"
     lines = [
         f"{conflict.id}  {conflict.table}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -246,5 +247,10 @@ def by_order(records: Sequence[HistoryRecord]) -> Iterator[tuple[str, list[Histo
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON can represent it: numbers, text, booleans and NULL; other values as text."""
+    """Return `value` as JSON can represent it: numbers, text, booleans and NULL; other values as text.
+
+    JSON has no infinity and no NaN: such a number becomes the text that PostgreSQL prints.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -20,6 +20,7 @@ from twopc.sim.faults.merge import MergeFaults
 from twopc.sim.faults.plans import plans_of
 from twopc.sim.merge import MergeTopology, delivery
 from twopc.sim.merge.conflicts import read_conflicts
+from twopc.sim.report.history import plain
 from twopc.sim.scenario.merge_setup import make_snapshots, set_up_merge
 from twopc.sim.scenario.merge_watch import (
     MergeWatch,
@@ -198,4 +199,4 @@ def _text(value: Any) -> str | None:
     """Return a value as text, in the form that a history uses."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return None if value is None else str(value)
+    return None if value is None else str(plain(value))

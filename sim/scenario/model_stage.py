@@ -20,6 +20,7 @@ from twopc.sim.model.values import (
     Steps,
     UnsupportedError,
 )
+from twopc.sim.report.history import plain
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.model_check import (
     NullRecorder,
@@ -199,7 +200,7 @@ class ModelStage(Stage):
         result = await self._looked(node, text)
         return [
             {
-                name: None if value is None else str(client_value(value))
+                name: None if value is None else str(plain(client_value(value)))
                 for name, value in zip(result.names, row, strict=True)
             }
             for row in result.rows or ()

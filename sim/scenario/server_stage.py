@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from twopc.errors import TransactionError, from_sqlstate
+from twopc.sim.report.history import plain
 from twopc.sim.scenario import sqltext
 from twopc.sim.scenario.model import Scenario
 from twopc.sim.scenario.outages import cut, restore
@@ -115,7 +116,7 @@ class ServerStage(Stage, Generic[OneTopology]):
             raise _refused(error, node) from error
         return [
             {
-                name: None if value is None else str(value)
+                name: None if value is None else str(plain(value))
                 for name, value in zip(names, row, strict=True)
             }
             for row in rows

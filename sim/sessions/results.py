@@ -83,4 +83,4 @@ def cell(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return str(plain(value))
