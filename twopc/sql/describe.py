@@ -14,7 +14,8 @@ from twopc.sql.catalog_texts import full_names
 from twopc.sql.user_types import types_of_table
 
 # `regular` is the type behind a domain; an array is as comparable as its elements. Geometric types have an
-# operator named = that compares areas or nothing at all, so an operator class is required. IS NOT DISTINCT FROM
+# operator named = that compares areas or nothing at all, so an operator class is required, of the type or of one that
+# its values are taken for without a cast (varchar is taken for text, xml is not). IS NOT DISTINCT FROM
 # looks its operator up by the search path, which in our procedures is pg_catalog: types with an operator in
 # another schema are compared by text, and as keys by the operator's full name.
 _COLUMNS = """
@@ -37,7 +38,8 @@ with recursive regular(attnum, typ, depth) as (
             join pg_am m on m.oid = o.opcmethod and m.amname in ('btree', 'hash')
             where o.opcdefault and (o.opcintype = t.oid or exists (
                 select from pg_cast c
-                where c.castsource = t.oid and c.casttarget = o.opcintype and c.castmethod = 'b'))
+                where c.castsource = t.oid and c.casttarget = o.opcintype
+                  and c.castmethod = 'b' and c.castcontext = 'i'))
             ) and not exists (select from equality e where e.attnum = r.attnum and e.typ = r.typ))
         ) as yes
     from regular r
