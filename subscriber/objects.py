@@ -376,7 +376,7 @@ def drop_article_texts(owner: str, schema: str, table: str) -> list[str]:
         sql.SQL("drop function if exists {}").format(
             sql.Identifier(names.SCHEMA, names.sync_trigger_function(what, schema, table))
         )
-        for what in ("ver", *OPERATIONS, "gen", "back", "store")
+        for what in ("ver", *OPERATIONS, "fetch", "gen", "back", "store")
     ]
     row_type = sql.Identifier(names.SCHEMA, names.sync_row_type("back", schema, table))
     return [

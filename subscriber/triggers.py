@@ -13,7 +13,6 @@ from functools import partial
 from psycopg import sql
 
 from twopc import names
-from twopc.articles import Column
 from twopc.sql import fragments as f
 from twopc.sql.render import render
 from twopc.sql.table_role import path_is_kept, runs_as
@@ -71,35 +70,51 @@ class TriggerTexts(CaptureTexts):
             comment=self._comment("Gives a new version to updated rows of"),
         )
 
-    def fill_generated(self) -> str:
-        """Return the text of the function that fills in values that only the Publisher can generate."""
+    def fill_generated(self) -> list[str]:
+        """Return the texts of the functions that fetch values that only the Publisher can generate, and fill them in."""
         made = self.article.made_by_publisher
-
-        def is_missing(column: Column) -> sql.Composed:
-            return sql.SQL("{} is null").format(sql.Identifier("new", column.name))
-
         generator = sql.Identifier(
             names.SCHEMA, names.sync_procedure("gen", self.article.schema, self.article.table)
         )
-        return _render(
-            "fill_generated",
-            function=self.function("gen"),
-            missing=sql.SQL(" or ").join([is_missing(column) for column in made]),
-            take=sql.SQL("\n        ").join(
+        common = {
+            "missing": sql.SQL(" or ").join(
                 [
-                    sql.SQL("{target} := coalesce({target}, (made ->> {place})::{type});").format(
-                        target=sql.Identifier("new", column.name),
-                        place=sql.Literal(place),
-                        type=f.raw(column.type),
-                    )
-                    for place, column in enumerate(made)
+                    sql.SQL("{} is null").format(sql.Identifier("new", column.name))
+                    for column in made
                 ]
             ),
-            setting=sql.Literal(names.generated_setting(self.article.schema, self.article.table)),
-            generator=sql.Literal(generator.as_string(None)),
-            owner=self.owner,
-            comment=self._comment("Fills in values that the Publisher makes for"),
-        )
+            "setting": sql.Literal(
+                names.generated_setting(self.article.schema, self.article.table)
+            ),
+            "owner": self.owner,
+        }
+        return [
+            _render(
+                "fetch_block",
+                function=self.function("fetch"),
+                generator=sql.Literal(generator.as_string(None)),
+                comment=self._comment("Fetches values that the Publisher makes for"),
+                **common,
+            ),
+            _render(
+                "fill_generated",
+                function=self.function("gen"),
+                take=sql.SQL("\n        ").join(
+                    [
+                        sql.SQL(
+                            "{target} := coalesce({target}, (made ->> {place})::{type});"
+                        ).format(
+                            target=sql.Identifier("new", column.name),
+                            place=sql.Literal(place),
+                            type=f.raw(column.type),
+                        )
+                        for place, column in enumerate(made)
+                    ]
+                ),
+                comment=self._comment("Fills in values that the Publisher makes for"),
+                **common,
+            ),
+        ]
 
     def write_back(self) -> list[str]:
         """Return the texts of the type of rows that the Publisher returns, and of the functions that store them."""
@@ -160,7 +175,7 @@ class TriggerTexts(CaptureTexts):
             texts += self.write_back()
         texts += [self.capture_insert(), self.capture_update(), self.capture_delete()]
         if self.article.made_by_publisher:
-            texts.append(self.fill_generated())
+            texts += self.fill_generated()
         return texts
 
     # -- triggers ---------------------------------------------------------------------------------
@@ -177,7 +192,9 @@ class TriggerTexts(CaptureTexts):
             self._row_trigger("new", "insert", sql.Identifier(names.SCHEMA, renew)),
         ]
         if self.article.made_by_publisher:
-            texts.append(self._row_trigger("gen", "insert", self.function("gen")))
+            texts += [
+                self._row_trigger(what, "insert", self.function(what)) for what in ("fetch", "gen")
+            ]
         for where in (self.table, *partitions):
             texts += self._statement_triggers(where)
         return texts

@@ -1,5 +1,5 @@
 -- msrepl.fetch_generated: fetches a block of generated values from the Publisher, larger than the last one.
--- called by: trg_mssync_gen_<table>
+-- called by: trg_mssync_fetch_<table>
 -- tables:    msrepl.branch_marker
 -- holes:     owner
 --

@@ -1,14 +1,15 @@
 -- trg_mssync_gen_<table>: fills in values that only the Publisher can make.
--- called by: BEFORE INSERT row trigger of the subscribed table
--- tables:    none here; sequences at the Publisher
--- holes:     function, missing, take, setting, generator, owner, comment
+-- called by: BEFORE INSERT row trigger of the subscribed table, after trg_mssync_fetch_<table>
+-- tables:    none
+-- holes:     function, missing, take, setting, owner, comment
 --
--- INSERT ... RETURNING thus shows the Publisher's values, and the rows still travel in one call. Values
--- come in growing blocks, which the transaction keeps in a setting; values that it does not use are a gap
--- in a sequence.
+-- INSERT ... RETURNING thus shows the Publisher's values, and the rows still travel in one call. It runs as the role
+-- that inserts: an assignment evaluates the checks of a domain, which are code of the domain's owner. Values that the
+-- link has printed are parsed with the settings of the link, as in write_back.
 create or replace function {function}() returns trigger
-language plpgsql security definer
+language plpgsql
 set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO' set intervalstyle = 'postgres' set array_nulls = on set xmloption = content
 as $msrepl$
 declare
     block jsonb;
@@ -16,9 +17,6 @@ declare
 begin
     if {missing} then
         block := nullif(current_setting({setting}, true), '')::jsonb;
-        if block is null or jsonb_array_length(block -> 'rows') = 0 then
-            block := msrepl.fetch_generated({generator}, coalesce((block ->> 'size')::integer, 0));
-        end if;
         made := block -> 'rows' -> 0;
         perform set_config({setting}, jsonb_set(block, array['rows'], (block -> 'rows') - 0)::text, true);
         {take}

@@ -1,4 +1,5 @@
--- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored;
+-- !trg_mssync_fetch_<table>: prepares that.
 -- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function

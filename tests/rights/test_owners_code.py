@@ -91,6 +91,36 @@ async def test_what_comes_back(make_topology: MakeTopology) -> None:
     assert not any("owner" in who for who in found)
 
 
+async def test_what_the_publisher_generates(make_topology: MakeTopology) -> None:
+    """A domain's check of a value that the Publisher generates runs as the role that inserts the row."""
+    topology = await make_topology(subscribers=("sub1",))
+    app = topology.node("sub1").app_role
+    table = "create table item (id evil.amount primary key {default}, n int)"
+    for statement in (
+        HARMLESS,
+        DOMAIN,
+        "create sequence numbers",
+        table.format(default="default nextval('numbers')"),
+        OTHER,
+    ):
+        await topology.execute("pub", statement)
+    for name in ("other", "item"):
+        await topology.publish(name)
+    for statement in (trap(app, AT_SUBSCRIBER), DOMAIN, table.format(default="")):
+        await topology.execute("sub1", statement)
+    await topology.subscribe("sub1")
+    await topology.execute("sub1", f'revoke all on other from "{app}"; truncate evil.evaluated')
+    pair = Pair(topology, "sub1")
+    await pair.open()
+    async with pair.app:
+        await pair.run("insert into item (n) values (1), (2)", "insert into item (n) values (3)")
+    assert await pair.rows("select id, n from item order by id") == (
+        [(1, 1), (2, 2), (3, 3)],
+        [(1, 1), (2, 2), (3, 3)],
+    )
+    assert await nothing_reached(pair) == {app: {"domain"}}
+
+
 #: How the trap's code may affect its caller's later statements: its statements, and the
 #: error that follows.
 SABOTAGE = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fix_topology import MakePair, Pair
+from tests.publisher.test_values import ODD_SETTINGS
 from twopc.names import generated_setting
 
 pytestmark = pytest.mark.immediate
@@ -197,6 +198,21 @@ async def test_block_that_the_application_changes(pair: Pair) -> None:
         f"set local {setting} = 'nonsense'", "insert into sale (note) values ('z')"
     )
     assert error.sqlstate == "22P02"
+
+
+async def test_generated_values_are_read_as_they_were_printed(make_pair: MakePair) -> None:
+    """The settings of the application's session do not change values that the Publisher has generated."""
+    pair = await make_pair(
+        "create function parts() returns text[] language sql volatile as $$ select array['NULL', null] $$;"
+        "create table item (id serial primary key, parts text[] default parts())",
+        publish=["item"],
+    )
+    for name, value in ODD_SETTINGS.items():
+        await pair.execute(f"set {name} = {value}")
+    await pair.run("insert into public.item default values")
+    assert await pair.same("item")
+    found = await pair.topology.execute("pub", "select parts from item")
+    assert found == [(["NULL", None],)]
 
 
 async def test_two_sessions_take_turns(pair: Pair) -> None:

@@ -1,7 +1,7 @@
 """The triggers of a subscribed table: they send an application's changes to the Publisher, and stamp row versions.
 
 Implements the effects of
-subscriber/sql/{capture_*,stamp_version,fill_generated,fetch_generated,renew_version,write_back,
+subscriber/sql/{capture_*,stamp_version,fetch_block,fill_generated,fetch_generated,renew_version,write_back,
 first_row,close_statement}.sql.
 """
 

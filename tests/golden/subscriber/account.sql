@@ -421,7 +421,8 @@ alter function "msrepl"."trg_mssync_del_account"() owner to "msrepl_owner_012345
 revoke all on function "msrepl"."trg_mssync_del_account"() from public;
 comment on function "msrepl"."trg_mssync_del_account"() is 'Sends to the Publisher what was deleted from account';
 
--- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored;
+-- !trg_mssync_fetch_<table>: prepares that.
 -- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
@@ -429,7 +430,8 @@ create or replace trigger "~trg_mssync_ver_account"
     before update on "public"."account"
     for each row execute function "msrepl"."trg_mssync_ver_account"();
 
--- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored;
+-- !trg_mssync_fetch_<table>: prepares that.
 -- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
@@ -499,6 +501,8 @@ drop function if exists "msrepl"."trg_mssync_ins_account";
 drop function if exists "msrepl"."trg_mssync_upd_account";
 
 drop function if exists "msrepl"."trg_mssync_del_account";
+
+drop function if exists "msrepl"."trg_mssync_fetch_account";
 
 drop function if exists "msrepl"."trg_mssync_gen_account";
 

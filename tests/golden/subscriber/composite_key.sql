@@ -491,7 +491,8 @@ alter function "msrepl"."trg_mssync_del_sales__line"() owner to "msrepl_owner_01
 revoke all on function "msrepl"."trg_mssync_del_sales__line"() from public;
 comment on function "msrepl"."trg_mssync_del_sales__line"() is 'Sends to the Publisher what was deleted from sales.line';
 
--- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored;
+-- !trg_mssync_fetch_<table>: prepares that.
 -- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
@@ -499,7 +500,8 @@ create or replace trigger "~trg_mssync_ver_sales__line"
     before update on "sales"."line"
     for each row execute function "msrepl"."trg_mssync_ver_sales__line"();
 
--- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored;
+-- !trg_mssync_fetch_<table>: prepares that.
 -- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
@@ -670,6 +672,8 @@ drop function if exists "msrepl"."trg_mssync_ins_sales__line";
 drop function if exists "msrepl"."trg_mssync_upd_sales__line";
 
 drop function if exists "msrepl"."trg_mssync_del_sales__line";
+
+drop function if exists "msrepl"."trg_mssync_fetch_sales__line";
 
 drop function if exists "msrepl"."trg_mssync_gen_sales__line";
 

@@ -423,17 +423,46 @@ alter function "msrepl"."trg_mssync_del_the ""odd"" one__t%s{}\'"() owner to "ms
 revoke all on function "msrepl"."trg_mssync_del_the ""odd"" one__t%s{}\'"() from public;
 comment on function "msrepl"."trg_mssync_del_the ""odd"" one__t%s{}\'"() is  E'Sends to the Publisher what was deleted from the "odd" one.t%s{}\\''';
 
--- trg_mssync_gen_<table>: fills in values that only the Publisher can make.
+-- trg_mssync_fetch_<table>: fetches a block of values that only the Publisher can make, if none is left.
 -- called by: BEFORE INSERT row trigger of the subscribed table
 -- tables:    none here; sequences at the Publisher
--- holes:     function, missing, take, setting, generator, owner, comment
+-- holes:     function, missing, setting, generator, owner, comment
 --
--- INSERT ... RETURNING thus shows the Publisher's values, and the rows still travel in one call. Values
--- come in growing blocks, which the transaction keeps in a setting; values that it does not use are a gap
--- in a sequence.
-create or replace function "msrepl"."trg_mssync_gen_the ""odd"" one__t%s{}\'"() returns trigger
+-- Values come in growing blocks, which the transaction keeps in a setting; values that it does not use are a gap in a
+-- sequence. This function may use the link, and so assigns nothing to the row: see fill_generated.
+create or replace function "msrepl"."trg_mssync_fetch_the ""odd"" one__t%s{}\'"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    block jsonb;
+begin
+    if "new"."t" is null then
+        block := nullif(current_setting('msrepl.generated_b4c33d6dfab39e79', true), '')::jsonb;
+        if block is null or jsonb_array_length(block -> 'rows') = 0 then
+            block := msrepl.fetch_generated( E'"msrepl"."sp_mssync_gen_the ""odd"" one__t%s{}\\''"', coalesce((block ->> 'size')::integer, 0));
+            perform set_config('msrepl.generated_b4c33d6dfab39e79', block::text, true);
+        end if;
+    end if;
+    return new;
+end
+$msrepl$;
+alter function "msrepl"."trg_mssync_fetch_the ""odd"" one__t%s{}\'"() owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."trg_mssync_fetch_the ""odd"" one__t%s{}\'"() from public;
+comment on function "msrepl"."trg_mssync_fetch_the ""odd"" one__t%s{}\'"() is  E'Fetches values that the Publisher makes for the "odd" one.t%s{}\\''';
+
+-- trg_mssync_gen_<table>: fills in values that only the Publisher can make.
+-- called by: BEFORE INSERT row trigger of the subscribed table, after trg_mssync_fetch_<table>
+-- tables:    none
+-- holes:     function, missing, take, setting, owner, comment
+--
+-- INSERT ... RETURNING thus shows the Publisher's values, and the rows still travel in one call. It runs as the role
+-- that inserts: an assignment evaluates the checks of a domain, which are code of the domain's owner. Values that the
+-- link has printed are parsed with the settings of the link, as in write_back.
+create or replace function "msrepl"."trg_mssync_gen_the ""odd"" one__t%s{}\'"() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO' set intervalstyle = 'postgres' set array_nulls = on set xmloption = content
 as $msrepl$
 declare
     block jsonb;
@@ -441,9 +470,6 @@ declare
 begin
     if "new"."t" is null then
         block := nullif(current_setting('msrepl.generated_b4c33d6dfab39e79', true), '')::jsonb;
-        if block is null or jsonb_array_length(block -> 'rows') = 0 then
-            block := msrepl.fetch_generated( E'"msrepl"."sp_mssync_gen_the ""odd"" one__t%s{}\\''"', coalesce((block ->> 'size')::integer, 0));
-        end if;
         made := block -> 'rows' -> 0;
         perform set_config('msrepl.generated_b4c33d6dfab39e79', jsonb_set(block, array['rows'], (block -> 'rows') - 0)::text, true);
         "new"."t" := coalesce("new"."t", (made ->> 0)::integer);
@@ -455,7 +481,8 @@ alter function "msrepl"."trg_mssync_gen_the ""odd"" one__t%s{}\'"() owner to "ms
 revoke all on function "msrepl"."trg_mssync_gen_the ""odd"" one__t%s{}\'"() from public;
 comment on function "msrepl"."trg_mssync_gen_the ""odd"" one__t%s{}\'"() is  E'Fills in values that the Publisher makes for the "odd" one.t%s{}\\''';
 
--- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored;
+-- !trg_mssync_fetch_<table>: prepares that.
 -- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
@@ -463,7 +490,8 @@ create or replace trigger "~trg_mssync_ver_the ""odd"" one__t%s{}\'"
     before update on "the ""odd"" one"."t%s{}\'"
     for each row execute function "msrepl"."trg_mssync_ver_the ""odd"" one__t%s{}\'"();
 
--- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored;
+-- !trg_mssync_fetch_<table>: prepares that.
 -- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
@@ -471,7 +499,17 @@ create or replace trigger "~trg_mssync_new_the ""odd"" one__t%s{}\'"
     before insert on "the ""odd"" one"."t%s{}\'"
     for each row execute function "msrepl"."renew_version"();
 
--- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored;
+-- !trg_mssync_fetch_<table>: prepares that.
+-- called by: every such change of a row
+-- tables:    the subscribed table
+-- holes:     trigger, event, table, function
+create or replace trigger "!trg_mssync_fetch_the ""odd"" one__t%s{}\'"
+    before insert on "the ""odd"" one"."t%s{}\'"
+    for each row execute function "msrepl"."trg_mssync_fetch_the ""odd"" one__t%s{}\'"();
+
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored;
+-- !trg_mssync_fetch_<table>: prepares that.
 -- called by: every such change of a row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
@@ -541,6 +579,8 @@ drop function if exists "msrepl"."trg_mssync_ins_the ""odd"" one__t%s{}\'";
 drop function if exists "msrepl"."trg_mssync_upd_the ""odd"" one__t%s{}\'";
 
 drop function if exists "msrepl"."trg_mssync_del_the ""odd"" one__t%s{}\'";
+
+drop function if exists "msrepl"."trg_mssync_fetch_the ""odd"" one__t%s{}\'";
 
 drop function if exists "msrepl"."trg_mssync_gen_the ""odd"" one__t%s{}\'";
 
