@@ -150,9 +150,12 @@ class Pieces:
     # -- content of a refusal ---------------------------------------------------------------------
 
     def key_json(self, attributes: list[str]) -> sql.Composed:
-        """Return the key that was sent, as a JSON object."""
+        """Return the key that was sent, as a JSON object, with values of users' types as text; see ``witness.sql``."""
+        of_users = {column for user_type in self.article.types for column in user_type.columns}
         pairs = [
-            sql.SQL("{}, {}").format(sql.Literal(column), sql.Identifier("r", attribute))
+            sql.SQL("{}, format('%s', {})" if column in of_users else "{}, {}").format(
+                sql.Literal(column), sql.Identifier("r", attribute)
+            )
             for column, attribute in zip(self.article.key, attributes, strict=True)
         ]
         return sql.SQL("jsonb_build_object({})").format(f.COMMA.join(pairs))

@@ -6,6 +6,10 @@
 -- Arguments: the article, then the key's columns. A change of a row that the Subscriber has just sent is
 -- returned to it with the answer (stored_rows), where it is checked that the row was sent. Any other
 -- change is refused. Transactions that no Subscriber began are ignored.
+--
+-- A cast of a user's type to json is its owner's function, and would run with the rights of this one. Such values are
+-- therefore printed by their output function, here and in the key that the sync procedure has been sent
+-- (`ChangePieces.key_json`); built-in types have OIDs below 16384.
 create or replace function msrepl.witness() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -14,15 +18,27 @@ declare
     stack text;
     called text;
     cause text;
-    held jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
-    changed jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
+    key_of_row text;
+    held jsonb;
+    changed jsonb;
     key jsonb;
     place tid;
 begin
     if not exists (select from msrepl.branch_marker as m where m.xid = pg_current_xact_id()) then
         return null;
     end if;
-    select jsonb_object_agg(k, coalesce(held, changed) -> k) into key from unnest(tg_argv[1:]) as k;
+    select 'select jsonb_build_object(' || string_agg(format(
+               '%1$L, case when pg_typeof(($1).%2$I)::oid < 16384 then to_jsonb(($1).%2$I) '
+               'else to_jsonb(format(''%%s'', ($1).%2$I)) end', k, k), ', ') || ')'
+    into key_of_row
+    from unnest(tg_argv[1:]) as k;
+    if tg_op <> 'INSERT' then
+        execute key_of_row into held using old;
+    end if;
+    if tg_op <> 'DELETE' then
+        execute key_of_row into changed using new;
+    end if;
+    key := coalesce(held, changed);
     get diagnostics stack = pg_context;
     called := substring(stack from E'PL/pgSQL function (?!msrepl\\.)(\\S+) line');
     select 'trigger ' || string_agg(
@@ -36,9 +52,7 @@ begin
     where not t.tgisinternal and t.tgparentid = 0
       and called in (p.oid::regprocedure::text, p.proname || '()', quote_ident(p.proname) || '()');
     cause := coalesce(cause, 'a trigger');
-    if tg_op = 'UPDATE' and current_setting('msrepl.syncing', true) = tg_argv[0]
-        and (select bool_and(held -> k = changed -> k) from unnest(tg_argv[1:]) as k)
-    then
+    if tg_op = 'UPDATE' and current_setting('msrepl.syncing', true) = tg_argv[0] and held = changed then
         insert into msrepl.touched_row as w (xid, key, cause) values (pg_current_xact_id(), key, cause)
         returning w.ctid into place;
         perform set_config('msrepl.touched',

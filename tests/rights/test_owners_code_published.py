@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import psycopg
+
 from tests.fix_topology import MakeTopology, Pair, share
 from tests.rights.traps import AT_PUBLISHER, DOMAIN, HARMLESS, TABLE, sabotage, trap
 
@@ -110,6 +115,52 @@ async def test_a_path_that_comes_with_the_commit(make_topology: MakeTopology) ->
             error = await pair.refused("update item set name = 'again' where id = 1")
     assert error.sqlstate == "55P03"
     assert all(who.startswith("msrepl_table_") for who in await nothing_reached(pair))
+
+
+TOLD = """
+set role {app};
+create type evil.mood as enum ('calm', 'cross');
+create function evil.told(evil.mood) returns json language plpgsql
+    as $$ begin perform evil.try('cast'); return '1'; end $$;
+create cast (evil.mood as json) with function evil.told(evil.mood) as assignment;
+reset role;
+create table item (id evil.mood primary key, n int, mood evil.mood);
+create function evil.again() returns trigger language plpgsql as $$
+begin
+    if pg_trigger_depth() = 1 then
+        update item set n = n + 1 where id = new.id or new.n < 0;
+    end if;
+    return null;
+end $$;
+create trigger again after insert or update on item for each row execute function evil.again();
+alter table item owner to {app};
+"""
+
+
+async def test_casts_of_rows_that_a_trigger_changes(make_topology: MakeTopology) -> None:
+    """The witness of the Publisher's triggers, which runs as the owner of our objects, calls no cast to json."""
+    topology = await make_topology(subscribers=("sub1",))
+    app = topology.node("pub").app_role
+    for statement in (trap(app, AT_PUBLISHER), TOLD.replace("{app}", f'"{app}"'), OTHER):
+        await topology.execute("pub", statement)
+    for name in ("other", "item"):
+        await topology.publish(name)
+    await topology.execute("pub", f'revoke all on other from "{app}"; truncate evil.evaluated')
+    await topology.subscribe("sub1")
+    pair = Pair(topology, "sub1")
+    await pair.open()
+    async with pair.app:
+        await pair.run(
+            "insert into item values ('calm', 1, 'calm'), ('cross', 1, 'cross')",
+            "update item set n = n + 1, mood = 'calm'",
+        )
+        error = await pair.refused("update item set n = -1 where id = 'calm'")
+    assert json.loads(str(error.diag.message_detail))["key"] == {"id": "cross"}
+    assert await pair.same("item")
+    own: Any = await psycopg.AsyncConnection.connect(topology.node("pub").app_dsn, autocommit=True)
+    async with own:
+        await own.execute("update item set n = n + 1")
+    assert await nothing_reached(pair) == {}
 
 
 ONLY_AS_THE_TABLES_ROLE = """
