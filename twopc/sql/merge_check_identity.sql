@@ -5,7 +5,8 @@
 -- holes:     function, table_name, column, column_text, is_foreign, whose, remedy, owner, comment
 --
 -- Values that an agent writes are accepted; changes of a user's trigger that fires then are at a deeper level, and are
--- refused like any others.
+-- refused like any others. COALESCE accepts numbers only: a column of another type that has taken the column's name would
+-- be cast by code of the table's owner.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -18,9 +19,9 @@ begin
     end if;
     perform msrepl.merge_await_allotments();
     if tg_op = 'INSERT' then
-        select v.v into value from (select i.{column}::int8 as v from inserted as i) as v where {is_foreign} limit 1;
+        select v.v into value from (select coalesce(i.{column}, null::int8) as v from inserted as i) as v where {is_foreign} limit 1;
     else
-        select v.v into value from (select new.{column}::int8 as v) as v where {is_foreign};
+        select v.v into value from (select coalesce(new.{column}, null::int8) as v) as v where {is_foreign};
     end if;
     if found then
         raise exception 'value % of column % of table % is % (548)', value, {column_text}, {table_name}, {whose}

@@ -1,9 +1,10 @@
 -- msmerge_idn_<artid>: gives a row its identity value from the ranges that the Publisher has allotted (548).
 -- called by: BEFORE INSERT trigger of the article's table at a Subscriber, for a row without a value
 -- tables:    msrepl.msmerge_identity_range, msrepl.msmerge_places_<nickname>, msrepl.sysmergesubscriptions
--- holes:     function, artid, table_name, column, sequence, step, owner, comment
+-- holes:     function, artid, table_name, column, column_text, sequence, step, owner, comment
 --
--- A place that was counted while it had no range is lost, but no value is.
+-- A place that was counted while it had no range is lost, but no value is. Users' types have OIDs from 16384: a column
+-- that has taken the column's name would be assigned to by code of the table's owner.
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -12,6 +13,12 @@ declare
     place int8;
     value int8;
 begin
+    if pg_typeof(new.{column})::oid >= 16384 then
+        raise exception 'column % of table % has another type than when it was published: %',
+            {column_text}, {table_name}, pg_typeof(new.{column})
+            using errcode = 'datatype_mismatch',
+                  hint = 'Give the column that was published its name back.';
+    end if;
     loop
         place := nextval({sequence});
         select r.range_begin + (place - r.place_begin) * {step} into value

@@ -59,6 +59,11 @@ as $msrepl$
         join pg_attribute as r on r.attrelid = y.typrelid and r.attname = 'n' || w.number
         where b.atttypid <> r.atttypid
         union all
+        select 2, format('has another type in column %I: %s', t.rowguid, format_type(b.atttypid, b.atttypmod)),
+               'rename the column that had this name back'
+        from pg_attribute as b
+        where b.attrelid = t.objid and b.attname = t.rowguid and not b.attisdropped and b.atttypid <> 'uuid'::regtype
+        union all
         select 3, format('%s: trigger %I is %s', w.missed, 'msmerge_' || w.kind || '_' || t.hex,
                          case when g.oid is null then 'missing' else 'not enabled ALWAYS' end),
                case when g.oid is null then 'unsubscribe every Subscriber, unpublish the table, and publish it again'

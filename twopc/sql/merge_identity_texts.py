@@ -43,6 +43,7 @@ class IdentityTexts(TrackingTexts):
         assert article.identity is not None
         self._identity: MergeIdentity = article.identity
         self._holes["column"] = sql.Identifier(article.identity.column)
+        self._holes["column_text"] = sql.Literal(article.identity.column)
         self._artid = sql.Literal(str(article.artid))
         self._is_copy = is_copy
         self._role = names.table_role(owner, article.schema, article.table)
@@ -89,7 +90,6 @@ class IdentityTexts(TrackingTexts):
                 "merge_check_identity",
                 "idc",
                 "Refuses identity values of others in rows of",
-                column_text=sql.Literal(self._identity.column),
                 is_foreign=is_foreign,
                 whose=sql.Literal(whose),
                 remedy=sql.Literal(f"{hint}."),

@@ -221,7 +221,18 @@ class TrackingTexts:
         ]
 
     def _track(self, file: str, what: str, does: str, **holes: sql.Composable) -> str:
-        return self._function(file, what, does, floor=self._holes["floor_text"], **holes)
+        """Return the text of a function that records changes.
+
+        Another column may have taken the name of the column that identifies rows. COALESCE accepts no other type than
+        uuid: a cast would be code of the table's owner, and would run with the rights of this function.
+        """
+        guids = {
+            name: sql.SQL("coalesce({}, null::uuid)").format(
+                sql.Identifier(row, self.article.rowguid)
+            )
+            for name, row in (("old_guid", "o"), ("new_guid", "n"))
+        }
+        return self._function(file, what, does, floor=self._holes["floor_text"], **guids, **holes)
 
     def _track_columns(self) -> str:
         differs = [

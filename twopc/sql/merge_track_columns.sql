@@ -1,7 +1,7 @@
 -- msmerge_upd_<artid>: records the rows that an UPDATE has changed, and which of their columns.
 -- called by: AFTER UPDATE trigger of the article's table
 -- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
--- holes:     function, metadata, tablenick, floor, rowguid, changed, changed_ever, versions, owner, comment
+-- holes:     function, metadata, tablenick, floor, old_guid, new_guid, changed, changed_ever, versions, owner, comment
 --
 -- Nested loops are off: the plan of the join is kept, and one made for few rows would be quadratic for many. If two
 -- foreign keys both propagate an update, a row changes twice in one statement, and is recorded once. Other tables do
@@ -21,19 +21,19 @@ begin
     if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f'
                and (c.confupdtype in ('c', 'n', 'd') or c.confdeltype in ('n', 'd'))) then
         insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
-        select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version,
+        select {tablenick}, {new_guid}, pg_current_xact_id(), false, first_version, first_version,
                array[{changed_ever}]
-        from inserted as n join deleted as o on o.{rowguid} operator(pg_catalog.=) n.{rowguid}
-        group by n.{rowguid}
+        from inserted as n join deleted as o on {old_guid} operator(pg_catalog.=) {new_guid}
+        group by {new_guid}
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
             colv = array[{versions}],
             source = null, writer = null;
     else
         insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
-        select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version,
+        select {tablenick}, {new_guid}, pg_current_xact_id(), false, first_version, first_version,
                array[{changed}]
-        from inserted as n join deleted as o on o.{rowguid} operator(pg_catalog.=) n.{rowguid}
+        from inserted as n join deleted as o on {old_guid} operator(pg_catalog.=) {new_guid}
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
             colv = array[{versions}],

@@ -1,7 +1,7 @@
 -- msmerge_del_<artid>: records the rows that a DELETE has removed.
 -- called by: AFTER DELETE trigger of the article's table
 -- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
--- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
+-- holes:     function, metadata, tablenick, floor, old_guid, owner, comment
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -14,7 +14,7 @@ begin
     end if;
     first_version := coalesce(pg_sequence_last_value({floor}::regclass), 0) + 1;
     insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top)
-    select {tablenick}, o.{rowguid}, pg_current_xact_id(), true, first_version, first_version
+    select {tablenick}, {old_guid}, pg_current_xact_id(), true, first_version, first_version
     from deleted as o
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = true, own = m.top + 1, top = m.top + 1, source = null, writer = null;

@@ -1,7 +1,7 @@
 -- msmerge_ins_<artid>: records the rows that an INSERT has added.
 -- called by: AFTER INSERT trigger of the article's table
 -- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
--- holes:     function, metadata, tablenick, floor, rowguid, first, again, owner, comment
+-- holes:     function, metadata, tablenick, floor, new_guid, first, again, owner, comment
 --
 -- At the first level of a session in the replica role, the writer is an agent, which writes the metadata too. What a
 -- user's trigger does there is at a deeper level, and is a change like others. The versions of a row that was deleted
@@ -18,7 +18,7 @@ begin
     end if;
     first_version := coalesce(pg_sequence_last_value({floor}::regclass), 0) + 1;
     insert into {metadata} as m (tablenick, rowguid, xid, gone, own, top, colv)
-    select {tablenick}, n.{rowguid}, pg_current_xact_id(), false, first_version, first_version, {first}
+    select {tablenick}, {new_guid}, pg_current_xact_id(), false, first_version, first_version, {first}
     from inserted as n
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, colv = {again},

@@ -22,7 +22,7 @@ revoke all on "msrepl"."msmerge_floor_7" from public;
 -- msmerge_ins_<artid>: records the rows that an INSERT has added.
 -- called by: AFTER INSERT trigger of the article's table
 -- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
--- holes:     function, metadata, tablenick, floor, rowguid, first, again, owner, comment
+-- holes:     function, metadata, tablenick, floor, new_guid, first, again, owner, comment
 --
 -- At the first level of a session in the replica role, the writer is an agent, which writes the metadata too. What a
 -- user's trigger does there is at a deeper level, and is a change like others. The versions of a row that was deleted
@@ -39,7 +39,7 @@ begin
     end if;
     first_version := coalesce(pg_sequence_last_value('"msrepl"."msmerge_floor_7"'::regclass), 0) + 1;
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
-    select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version, array_fill(first_version::int8, array[8])
+    select 7, coalesce("n"."rowguid", null::uuid), pg_current_xact_id(), false, first_version, first_version, array_fill(first_version::int8, array[8])
     from inserted as n
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, colv = array_fill((m.top + 1)::int8, array[8]),
@@ -54,7 +54,7 @@ comment on function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() is
 -- msmerge_upd_<artid>: records the rows that an UPDATE has changed, and which of their columns.
 -- called by: AFTER UPDATE trigger of the article's table
 -- tables:    transition tables deleted and inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
--- holes:     function, metadata, tablenick, floor, rowguid, changed, changed_ever, versions, owner, comment
+-- holes:     function, metadata, tablenick, floor, old_guid, new_guid, changed, changed_ever, versions, owner, comment
 --
 -- Nested loops are off: the plan of the join is kept, and one made for few rows would be quadratic for many. If two
 -- foreign keys both propagate an update, a row changes twice in one statement, and is recorded once. Other tables do
@@ -74,7 +74,7 @@ begin
     if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f'
                and (c.confupdtype in ('c', 'n', 'd') or c.confdeltype in ('n', 'd'))) then
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
-        select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version,
+        select 7, coalesce("n"."rowguid", null::uuid), pg_current_xact_id(), false, first_version, first_version,
                array[(bool_or(row("o"."c1")::record operator(pg_catalog.*<>) row("n"."c1")::record)::integer * first_version)::int8,
             (bool_or(row("o"."c2")::record operator(pg_catalog.*<>) row("n"."c2")::record)::integer * first_version)::int8,
             (bool_or(row("o"."c3")::record operator(pg_catalog.*<>) row("n"."c3")::record)::integer * first_version)::int8,
@@ -83,8 +83,8 @@ begin
             (bool_or(row("o"."c6")::record operator(pg_catalog.*<>) row("n"."c6")::record)::integer * first_version)::int8,
             (bool_or(row("o"."c7")::record operator(pg_catalog.*<>) row("n"."c7")::record)::integer * first_version)::int8,
             (bool_or(row("o"."c8")::record operator(pg_catalog.*<>) row("n"."c8")::record)::integer * first_version)::int8]
-        from inserted as n join deleted as o on o."rowguid" operator(pg_catalog.=) n."rowguid"
-        group by n."rowguid"
+        from inserted as n join deleted as o on coalesce("o"."rowguid", null::uuid) operator(pg_catalog.=) coalesce("n"."rowguid", null::uuid)
+        group by coalesce("n"."rowguid", null::uuid)
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
             colv = array[case excluded.colv[1] when 0 then coalesce(m.colv[1], 0) else m.top + 1 end,
@@ -98,7 +98,7 @@ begin
             source = null, writer = null;
     else
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
-        select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version,
+        select 7, coalesce("n"."rowguid", null::uuid), pg_current_xact_id(), false, first_version, first_version,
                array[((row("o"."c1")::record operator(pg_catalog.*<>) row("n"."c1")::record)::integer * first_version)::int8,
             ((row("o"."c2")::record operator(pg_catalog.*<>) row("n"."c2")::record)::integer * first_version)::int8,
             ((row("o"."c3")::record operator(pg_catalog.*<>) row("n"."c3")::record)::integer * first_version)::int8,
@@ -107,7 +107,7 @@ begin
             ((row("o"."c6")::record operator(pg_catalog.*<>) row("n"."c6")::record)::integer * first_version)::int8,
             ((row("o"."c7")::record operator(pg_catalog.*<>) row("n"."c7")::record)::integer * first_version)::int8,
             ((row("o"."c8")::record operator(pg_catalog.*<>) row("n"."c8")::record)::integer * first_version)::int8]
-        from inserted as n join deleted as o on o."rowguid" operator(pg_catalog.=) n."rowguid"
+        from inserted as n join deleted as o on coalesce("o"."rowguid", null::uuid) operator(pg_catalog.=) coalesce("n"."rowguid", null::uuid)
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1,
             colv = array[case excluded.colv[1] when 0 then coalesce(m.colv[1], 0) else m.top + 1 end,
@@ -130,7 +130,7 @@ comment on function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() is
 -- msmerge_del_<artid>: records the rows that a DELETE has removed.
 -- called by: AFTER DELETE trigger of the article's table
 -- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
--- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
+-- holes:     function, metadata, tablenick, floor, old_guid, owner, comment
 create or replace function "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -143,7 +143,7 @@ begin
     end if;
     first_version := coalesce(pg_sequence_last_value('"msrepl"."msmerge_floor_7"'::regclass), 0) + 1;
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-    select 7, o."rowguid", pg_current_xact_id(), true, first_version, first_version
+    select 7, coalesce("o"."rowguid", null::uuid), pg_current_xact_id(), true, first_version, first_version
     from deleted as o
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = true, own = m.top + 1, top = m.top + 1, source = null, writer = null;

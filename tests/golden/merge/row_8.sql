@@ -22,7 +22,7 @@ revoke all on "msrepl"."msmerge_floor_7" from public;
 -- msmerge_ins_<artid>: records the rows that an INSERT has added.
 -- called by: AFTER INSERT trigger of the article's table
 -- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
--- holes:     function, metadata, tablenick, floor, rowguid, first, again, owner, comment
+-- holes:     function, metadata, tablenick, floor, new_guid, first, again, owner, comment
 --
 -- At the first level of a session in the replica role, the writer is an agent, which writes the metadata too. What a
 -- user's trigger does there is at a deeper level, and is a change like others. The versions of a row that was deleted
@@ -39,7 +39,7 @@ begin
     end if;
     first_version := coalesce(pg_sequence_last_value('"msrepl"."msmerge_floor_7"'::regclass), 0) + 1;
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top, colv)
-    select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version, null
+    select 7, coalesce("n"."rowguid", null::uuid), pg_current_xact_id(), false, first_version, first_version, null
     from inserted as n
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, colv = null,
@@ -54,7 +54,7 @@ comment on function "msrepl"."msmerge_ins_00112233445566778899aabbccddeeff"() is
 -- msmerge_upd_<artid>: records the rows that an UPDATE has changed, where rows are tracked as a whole.
 -- called by: AFTER UPDATE trigger of the article's table
 -- tables:    transition table inserted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>; pg_constraint
--- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
+-- holes:     function, metadata, tablenick, floor, new_guid, owner, comment
 --
 -- If two foreign keys both propagate an update, a row changes twice in one statement, and is recorded once. Other
 -- tables do not pay for that: grouping is a third of the cost of recording.
@@ -72,14 +72,14 @@ begin
     if exists (select from pg_constraint as c where c.conrelid = tg_relid and c.contype = 'f'
                and (c.confupdtype in ('c', 'n', 'd') or c.confdeltype in ('n', 'd'))) then
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-        select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version
+        select 7, coalesce("n"."rowguid", null::uuid), pg_current_xact_id(), false, first_version, first_version
         from inserted as n
-        group by n."rowguid"
+        group by coalesce("n"."rowguid", null::uuid)
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, source = null, writer = null;
     else
         insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-        select 7, n."rowguid", pg_current_xact_id(), false, first_version, first_version
+        select 7, coalesce("n"."rowguid", null::uuid), pg_current_xact_id(), false, first_version, first_version
         from inserted as n
         on conflict (rowguid) do update
         set xid = excluded.xid, gone = false, own = m.top + 1, top = m.top + 1, source = null, writer = null;
@@ -94,7 +94,7 @@ comment on function "msrepl"."msmerge_upd_00112233445566778899aabbccddeeff"() is
 -- msmerge_del_<artid>: records the rows that a DELETE has removed.
 -- called by: AFTER DELETE trigger of the article's table
 -- tables:    transition table deleted; the article's part of msrepl.msmerge_metadata, msrepl.msmerge_floor_<nickname>
--- holes:     function, metadata, tablenick, floor, rowguid, owner, comment
+-- holes:     function, metadata, tablenick, floor, old_guid, owner, comment
 create or replace function "msrepl"."msmerge_del_00112233445566778899aabbccddeeff"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -107,7 +107,7 @@ begin
     end if;
     first_version := coalesce(pg_sequence_last_value('"msrepl"."msmerge_floor_7"'::regclass), 0) + 1;
     insert into "msrepl"."msmerge_metadata_7" as m (tablenick, rowguid, xid, gone, own, top)
-    select 7, o."rowguid", pg_current_xact_id(), true, first_version, first_version
+    select 7, coalesce("o"."rowguid", null::uuid), pg_current_xact_id(), true, first_version, first_version
     from deleted as o
     on conflict (rowguid) do update
     set xid = excluded.xid, gone = true, own = m.top + 1, top = m.top + 1, source = null, writer = null;
