@@ -84,9 +84,14 @@ class CaptureTexts:
             bool(keys)
             or any(key.acts for key in own_keys)
             or any("DEFERRABLE" in (unique.constraint or "") for unique in article.uniques)
+            or any(
+                trigger.before and trigger.row
+                for trigger in (*self.local.triggers, *self.local.partition_triggers)
+            )
         )
         """Whether changes of one statement may have to wait for each other, because of foreign keys
-        between published tables, or of unique keys that are checked at its end.
+        between published tables, of unique keys that are checked at its end, or of users' triggers that fire
+        between its rows: what they change may be a row of the statement, which is sent later.
         """
         self.moves_rows = self.local.kind == "p"
         """Whether an UPDATE may move a row from one partition to another."""

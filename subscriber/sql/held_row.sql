@@ -12,9 +12,9 @@
 -- new_rows   the rows after the statement
 -- moved      for an update, whether values changed to which foreign keys with actions refer
 --
--- A table may hold rows if a foreign key refers to it or belongs to it, or if one of its unique keys is checked
--- at the end of a statement: the changes of one statement must then arrive in another order than that in which
--- its AFTER triggers fire.
+-- A table may hold rows if a foreign key refers to it or belongs to it, if one of its unique keys is checked at the end
+-- of a statement, or if it has BEFORE ROW triggers of users: the changes of one statement must then arrive in another
+-- order than that in which its AFTER triggers fire.
 --
 -- A set exists no longer than the statement that inserted it; the table is logged all the same, see
 -- docs/crashes.md. There is no index: the setting msrepl.held_rows says where a transaction's sets are, and under

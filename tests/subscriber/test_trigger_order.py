@@ -59,6 +59,42 @@ async def arrived(pair: Pair) -> list[str]:
 
 
 @pytest.mark.parametrize("shipping", ["eager", "lazy"])
+async def test_trigger_that_changes_rows_of_its_statement(
+    make_pair: MakePair, shipping: str
+) -> None:
+    """A BEFORE trigger may change rows that the statement has changed already, though they were not sent yet."""
+    pair = await make_pair(
+        "create table main (id int primary key, part int, is_newest bool)",
+        publish=["main"],
+        user_triggers=[
+            """
+            create function follow() returns trigger language plpgsql as $$
+            begin
+                if tg_op = 'INSERT' then
+                    update main set is_newest = false where part = new.part and is_newest;
+                elsif tg_op = 'UPDATE' and pg_trigger_depth() = 1 then
+                    update main set part = part + 100 where id < new.id;
+                elsif tg_op = 'DELETE' and pg_trigger_depth() = 1 then
+                    insert into main values (old.id - 1, 0, false) on conflict do nothing;
+                end if;
+                return coalesce(new, old);
+            end $$""",
+            "create trigger follow before insert or update or delete on main"
+            " for each row execute function follow()",
+        ],
+    )
+    await pair.run(
+        "insert into main values (1, 1, true), (2, 1, true), (3, 1, true), (4, 2, true)",
+        shipping=shipping,
+    )
+    assert len(await pair.same("main")) == 4
+    await pair.run("update main set is_newest = not is_newest", shipping=shipping)
+    await pair.same("main")
+    await pair.run("delete from main where id > 1", "delete from main", shipping=shipping)
+    assert await pair.same("main")
+
+
+@pytest.mark.parametrize("shipping", ["eager", "lazy"])
 @pytest.mark.parametrize(
     ("when", "each"), [("after", "row"), ("after", "statement"), ("before", "row")]
 )

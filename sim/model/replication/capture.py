@@ -91,7 +91,8 @@ class Capture:
 
     Args:
         by_row: whether the user has AFTER ROW triggers, which must not fire before this trigger.
-        may_hold: whether foreign keys, or deferrable unique keys, connect the table's rows with others.
+        may_hold: whether foreign keys, deferrable unique keys, or users' BEFORE ROW triggers connect the table's rows
+            with others.
         acts: whether referential actions of the statement follow after this trigger.
     """
 

@@ -115,6 +115,7 @@ class ModelSubscription:
             or article.referenced
             or any(key.on_delete in ACTS or key.on_update in ACTS for key in own)
             or any(index.deferrable for index in table.indexes)
+            or any(one.when == "before row" for one in _users(table))
         )
 
     def _capture(self, article: ModelArticle, table: HeapTable) -> None:
