@@ -219,7 +219,7 @@ def _note(document: Document, error: dict[str, Any]) -> None:
 
 def _indentation_hint(path: Path, error: dict[str, Any]) -> str:
     """Return a hint that a key is not indented enough: a part has the name of one of its own keys."""
-    what = re.fullmatch(r"(.*) is a mapping, not .*", str(error["msg"]))
+    what = re.fullmatch(r"(.*) (?:is|are) a mapping, not .*", str(error["msg"]))
     name = str(path[-1]) if path else ""
     if what is None or name not in keys_of(what[1]):
         return ""

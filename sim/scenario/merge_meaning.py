@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from twopc.errors import ConfigurationError
+from twopc.errors import ArticleError, ConfigurationError
+from twopc.merge import resolvers
 from twopc.merge.protections import MergeProtection
 from twopc.sim.merge.shape import MergeTree
 from twopc.sim.scenario.expectations import MERGE_FIELDS, Expect
@@ -43,6 +44,7 @@ def check_kind(document: Document, scenario: Scenario) -> None:
         check_filters(document, scenario)
         for name, table in scenario.tables.items():
             _identity(document, name, table)
+            _resolver(document, name, table)
         for name, subscriber in scenario.subscribers.items():
             _subscription(document, ("subscribers", name, "merge"), subscriber)
         for at, expect in scenario.expectations():
@@ -180,6 +182,21 @@ def _identity(document: Document, name: str, table: ScenarioTable) -> None:
                 f"the values of '{counting[0]}' are drawn, and this one was not: leave the column out",
                 key=True,
             )
+
+
+def _resolver(document: Document, name: str, table: ScenarioTable) -> None:
+    """Record a supplied resolver that does not exist, or whose column the table does not have."""
+    text = None if table.hole or table.merge.hole else table.merge.resolver
+    if text is None or text.startswith((resolvers.PYTHON, resolvers.SQL)):
+        return
+    at: Path = ("tables", name, "merge", "resolver")
+    try:
+        column = resolvers.parsed(text, f"table {name}").column
+    except ArticleError as error:
+        document.error(at, str(error))
+        return
+    if column and column not in table.columns and not table.sql:  # which may add columns
+        document.unknown(at, "column", column, table.columns)
 
 
 def _conflicts(document: Document, scenario: Scenario, at: Path, expect: Expect) -> None:

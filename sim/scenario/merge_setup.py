@@ -25,7 +25,7 @@ async def set_up_merge(topology: MergeTopology, scenario: Scenario) -> Sequence[
     await make_tables(topology, scenario)
     await fill_tables(topology, scenario)
     for name in publish_order(scenario.tables):
-        with blaming("tables", name):
+        with blaming("tables", name, "merge"):
             merge = scenario.tables[name].merge
             await topology.publish(
                 name,

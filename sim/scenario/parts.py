@@ -245,7 +245,12 @@ class Part(BaseModel):
     @classmethod
     def spell_out(cls, value: Any) -> Any:
         """Return the mapping for a short form."""
-        raise refuse(f"{cls.what} is a mapping, not {kind_of(value)}")
+        raise refuse(f"{cls.what} {'is' if cls._is_one() else 'are'} a mapping, not {kind_of(value)}")
+
+    @classmethod
+    def _is_one(cls) -> bool:
+        """Return whether `what` is singular."""
+        return cls.what.startswith(("a ", "an ", "this", "what "))
 
     @classmethod
     def keys(cls) -> list[str]:
@@ -324,7 +329,7 @@ class Part(BaseModel):
             else ""
         )
         what = cls.what[:1].upper() + cls.what[1:]
-        has = f"{what} {'have' if cls.what.endswith('s') else 'has'} {listed(cls.keys())}"
+        has = f"{what} {'has' if cls._is_one() else 'have'} {listed(cls.keys())}"
         return f"unknown key '{key}'{near or there + '.'} {has}"
 
     @classmethod

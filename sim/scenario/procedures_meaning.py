@@ -80,10 +80,14 @@ def _procedure(document: Document, scenario: Scenario, name: str, procedure: Pro
     created = _created(procedure.body)
     if not created:
         document.error(
-            (*at, "body"), "it is one CREATE PROCEDURE or CREATE FUNCTION in schema public"
+            (*at, "body"),
+            "'body' is one statement, CREATE PROCEDURE or CREATE FUNCTION, in schema public",
         )
     elif created != requested:
-        document.error((*at, "body"), f"it makes '{created}', and the key says '{requested}'")
+        document.error(
+            (*at, "body"),
+            f"'body' creates '{created}', but the key is '{requested}': write the same name in both",
+        )
     for key in ("reads", "writes"):
         for place, table in enumerate(getattr(procedure, key) or ()):
             if table not in scenario.tables:

@@ -72,5 +72,9 @@ def decoded(raw: bytes, path: str | Path) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise ScenarioError(f"{path}:{line}: error: it is not UTF-8") from error
+        before = raw[: error.start]
+        line = before.count(b"\n") + 1
+        column = len(before.rpartition(b"\n")[2].decode(errors="replace")) + 1
+        raise ScenarioError(
+            f"{path}:{line}:{column}: error: byte {raw[error.start]:#04x} is not UTF-8: save the file in UTF-8"
+        ) from error

@@ -76,6 +76,9 @@ class _Resolver:
     def _including(self, root: Map, name: str, path: str, mark: Mark) -> Map:
         """Return `root` with the tables and transactions of the file `name` before its own."""
         there = _relative(path, name)
+        if there == path:
+            self._failed(mark, f"{there} includes itself: name the file with the shared tables")
+            return root
         result = self._read(there, mark)
         if result is None:
             return root

@@ -41,8 +41,10 @@ _ARGUMENT = "argument_"
 
 def _arguments(value: Any) -> Any:
     """Return listed arguments by their position."""
-    if not isinstance(value, list):
+    if isinstance(value, dict):
         return value
+    if not isinstance(value, list):
+        raise refuse(f"arguments are a list, or a mapping by name, not {said_of(value)}")
     return {str(place): each for place, each in enumerate(value, 1)}
 
 

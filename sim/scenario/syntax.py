@@ -36,17 +36,30 @@ class SyntaxMistake:
     message: str
 
 
-def mistake(text: str, error: Any) -> SyntaxMistake:
+def mistake(text: str, error: Exception) -> SyntaxMistake:
     """Return the probable error in a text.
 
     Args:
         text: the complete file.
-        error: the parser's error, a `MarkedYAMLError` of ruamel.yaml.
+        error: the parser's error: a `YAMLError` of ruamel.yaml, or a RecursionError.
     """
+    from ruamel.yaml.reader import ReaderError
+
+    if isinstance(error, RecursionError):
+        return _deepest(text)
+    if isinstance(error, ReaderError):
+        return _forbidden(text, error.position)
     return _UnreadableText(text, error).mistake()
 
 
-def deepest(text: str) -> SyntaxMistake:
+def _forbidden(text: str, position: int) -> SyntaxMistake:
+    """Return the place of a character that YAML allows nowhere."""
+    before = text[:position]
+    place = (before.count("\n"), len(before.rpartition("\n")[2]))
+    return _at(place, f"character U+{ord(text[position]):04X} is not allowed in YAML: remove it")
+
+
+def _deepest(text: str) -> SyntaxMistake:
     """Return the place of the deepest nesting, in brackets or by indentation, of a text that is nested too deeply."""
     depth, most, place = 0, -1, (0, 0)
     for number, words in enumerate(text.splitlines()):

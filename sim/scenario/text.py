@@ -268,21 +268,17 @@ def read(path: str | pathlib.Path, *, foreign: bool = False) -> Document:
 def parse(text: str, path: str, *, foreign: bool = False) -> Document:
     """Read a text as `read` does; messages name `path`."""
     from ruamel.yaml import YAML  # imported when used, to keep the start-up time short
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.error import YAMLError
 
     document = Document(path=path, lines=text.splitlines(), text=text)
     named = path if foreign else ""
     try:
         node = YAML(typ="rt", pure=True).compose(text)
-    except (MarkedYAMLError, RecursionError) as error:
+    except (YAMLError, RecursionError) as error:
         from twopc.sim.scenario import syntax  # few files have syntax errors
 
-        is_deep = isinstance(error, RecursionError)
-        result = syntax.deepest(text) if is_deep else syntax.mistake(text, error)
+        result = syntax.mistake(text, error)
         document.error(Mark(result.line + 1, result.column + 1, named), result.message)
-        return document
-    except YAMLError as error:
-        document.error(Mark(1, 1, named), f"not YAML: {' '.join(str(error).split())}")
         return document
     if node is None:
         document.error(Mark(1, 1, named), "the file is empty; a scenario begins with 'twopc: 1'")
@@ -382,6 +378,7 @@ class _Builder:
             if span is not None and span[0] == span[1]:  # the value is empty
                 at = self._document.text.find(":", key.end_mark.index) + 1
                 span, self._ends[id(value)] = (at, at), at
+                result.values_at[name] = result.keys_at[name]  # ruamel's mark is the next key
             if span is not None:
                 result.value_spans[name] = span
         return result

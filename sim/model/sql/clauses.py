@@ -121,6 +121,8 @@ def foreign(tree: Any) -> str:
 def _foreign_in(node: Any, tree: Any) -> str:
     kind = type(node).__name__
     known = _ARGUMENTS_OF.get(kind, frozenset())
+    if kind == "DataType" and "kind" in node.args:  # a name that no type of PostgreSQL's has
+        return f"the type {_text(node)}"
     for name, value in node.args.items():
         if (
             value not in (None, False, [], "")

@@ -70,6 +70,7 @@ def refused(sql: str) -> list[str]:
         ("alter role postgres set lock_timeout = '1s'", "ALTER ROLE"),
         ("create function f(a int) returns int language sql strict as $$ select 1 $$",
          "STRICT of a routine or a trigger"),
+        ("create table u (id itn primary key)", "the type itn"),
         ("discard plans", "DISCARD PLANS"),
         ("comment on function f() is 'x'", "COMMENT ON FUNCTION"),
         ("grant create on schema public to public", "GRANT CREATE ON SCHEMA"),
