@@ -1,19 +1,19 @@
 """The decision log in virtual time: written by one coordinator process, and read by its recovery.
 
-Decisions that arrive during a write go out together with the next message, as in `twopc.drivers.decision_log`. This
-module does not know the meaning of a decision.
+Decisions that arrive during a write go out together with the next message, as in `twopc.drivers.decision_log`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import ClassVar, TypeVar
 
 import psycopg
 import simpy
 
+from twopc.drivers.log_client import LogClient, LogEntry
 from twopc.drivers.ports import Key, KnownEpoch
 from twopc.drivers.virtual import AwaitableSteps, awaited
 from twopc.names import EpochIds
@@ -52,31 +52,28 @@ class _LogQueries:
         self._pool.close()
 
 
-class ModelEntry:
-    """A record that is being sent to the decision log."""
+class ModelEntry(LogEntry):
+    """See `LogEntry`."""
 
-    __slots__ = ("_settled", "key", "reason", "record", "state")
+    __slots__ = ("_settled",)
 
-    def __init__(self, key: Key, record: Record, settled: simpy.Event) -> None:
-        self.key = key
-        self.record = record
-        self.state = ""
-        self.reason = ""
+    def __init__(self, epoch: int, sequence: int, record: Record, settled: simpy.Event) -> None:
+        super().__init__(epoch, sequence, record)
         self._settled = settled
 
     def settle(self, state: str, reason: str = "") -> None:
-        """Set the outcome of the record."""
-        self.state, self.reason = state, reason
+        """See `LogEntry`."""
+        super().settle(state, reason)
         self._settled.succeed()
 
     async def wait(self) -> None:
-        """Wait until `state` is set."""
+        """See `LogEntry`."""
         if not self.state:
             await awaited(self._settled)
 
 
-class ModelLog:
-    """The decision log of one coordinator process."""
+class ModelLog(LogClient[Wire]):
+    """See `twopc.drivers.log_client.LogClient`. It notifies the search of what it reads and changes."""
 
     ids: ClassVar[type[EpochIds]] = EpochIds
     """Class of its transactions' gids."""
@@ -91,102 +88,69 @@ class ModelLog:
             here, there: names of the places of the process and of the log.
             branches: names of all nodes.
         """
-        self._coordinator = coordinator
-        self._branches = tuple(branches)
+        super().__init__(coordinator, branches, self._taken)
         self._network = network
         self._reading = _LogQueries(ledger, network, here, there, actor)
         self._open = partial(network.connect, here, there, f"{actor}:log", ledger.connect)
-        self._wire: Wire | None = None
-        """Connection of the only session that writes."""
-        self._turn = FairLock(network.kernel, partial(self._notify, "turn", True))
+        self._lock = FairLock(network.kernel, partial(self._notify, "turn", True))
         """Lock that serialises the session's requests."""
-        self._queue: list[ModelEntry] = []
         self._is_sending = False
         self._writer: LedgerSession | None = None
-        self._forgotten: list[Key] = []
-        self.epochs: dict[str, EpochIds] = {}
-        """The epoch of each variant that was used."""
-        self.own: set[int] = set()
-        self.fenced: set[int] = set()
 
     def current(self, variant: str) -> EpochIds | None:
-        """Return the ids for transactions of a variant; None without an epoch that can be written to."""
+        """See `LogClient`."""
         self._notify("epochs", False)
-        result, wire = self.epochs.get(variant), self._wire
-        if result is None or result.epoch in self.fenced or wire is None or wire.lost:
-            return None
-        return result
+        return super().current(variant)
 
     async def epoch(self, variant: str) -> EpochIds:
-        """Return the ids for transactions of a variant, opening an epoch at the first use; see `current`."""
-        with raised():
-            return await AwaitableSteps(self._epoch(variant))
-
-    def _epoch(self, variant: str) -> Steps[EpochIds]:
+        """See `LogClient`."""
         self._notify("epochs", True)
-        yield from self._turn.take()
-        try:
-            yield from self._connect()
-            result = self.current(variant)
-            if result is None:
-                number = yield from self._write(
-                    "open an epoch", lambda one: one.open_epoch(self._coordinator, variant)
-                )
-                self._notify("epochs", True)
-                self.own.add(number)
-                result = self.epochs[variant] = self.ids(self._coordinator, number, self._branches)
-            return result
-        finally:
-            self._turn.give()
+        return await super().epoch(variant)
 
-    # -- LogPort -----------------------------------------------------------------------------------
+    @asynccontextmanager
+    async def _taken(self) -> AsyncIterator[None]:
+        with raised():
+            await AwaitableSteps(self._lock.take())
+            try:
+                yield
+            finally:
+                self._lock.give()
 
     def append(self, epoch: int, sequence: int, record: Record) -> ModelEntry:
-        """Send a record, together with others that are waiting."""
+        """See `LogClient`."""
         kernel = self._network.kernel
-        entry = ModelEntry((epoch, sequence), record, kernel.event())
+        entry = ModelEntry(epoch, sequence, record, kernel.event())
         self._notify("queue", True)
         self._notify("epochs", False)
-        wire = self._wire
-        if wire is None or wire.lost:
-            entry.settle("failed", wire.lost if wire is not None else "the decision log is closed")
-            return entry
-        self._queue.append(entry)
-        if not self._is_sending:
+        if self._enqueue(entry) and self._wire and not self._is_sending:
             self._is_sending = True
-            kernel.spawn(self._send(wire), f"{self._coordinator}: decisions")
+            kernel.spawn(self._send(self._wire), f"{self._coordinator}: decisions")
         return entry
 
     def _send(self, wire: Wire) -> Steps[None]:
         try:
             while self._queue and not wire.lost:
-                yield from self._turn.take()
+                yield from self._lock.take()
                 self._notify("queue", True)
                 flight, self._queue = self._queue, []
-                entries = [(entry.key, entry.record) for entry in flight]
-                state, why = "logged", ""
+                entries = [((entry.epoch, entry.sequence), entry.record) for entry in flight]
+                settle: Callable[[], None] = partial(self._answered, flight, None)
                 try:
                     yield from wire.ask(
                         lambda these=entries: self._session(wire).log(these),  # type: ignore[misc]
                         f"{len(flight)} decisions", _TOUCHES,
                     )  # fmt: skip
                 except SqlError as error:
-                    state, why = "failed", error.message
-                    if error.sqlstate == "55000":
-                        for entry in flight:
-                            self._fence(entry.key[0])
+                    settle = partial(self._answered, flight, error.sqlstate, error.message)
                 except RequestLostError as error:
-                    state, why = "unknown", str(error)
+                    settle = partial(self._break, flight, str(error))
                 finally:
-                    self._turn.give()
+                    self._lock.give()
                 self._notify("queue", True)  # records that arrived meanwhile go next
-                for entry in flight:
-                    entry.settle(state, why)
+                settle()
         finally:
             self._is_sending = False
-            queue, self._queue = self._queue, []
-            for entry in queue:
-                entry.settle("failed", wire.lost)
+            self._break((), wire.lost)
 
     def _notify(self, what: str, changed: bool) -> None:
         record_access = self._network.kernel.record_access
@@ -194,45 +158,24 @@ class ModelLog:
             record_access(f"{what} of {self._coordinator}", changed)
 
     def forget(self, epoch: int, sequence: int) -> None:
-        """Schedule the deletion of a record."""
+        """See `LogClient`."""
         self._notify("forgotten", False)  # their order is irrelevant
-        self._forgotten.append((epoch, sequence))
-
-    async def read_back(self, epoch: int, sequence: int) -> Record | None:
-        """Return the durable record of a transaction; None if there is none and can be none any more."""
-        await self.ensure()
-        result = await self._reading.asked("read back", lambda one: one.read((epoch, sequence)))
-        if result is None and epoch in self.fenced:
-            raise LookupError(f"epoch {epoch} was fenced by another process")
-        return result
-
-    # -- the rest ----------------------------------------------------------------------------------
+        super().forget(epoch, sequence)
 
     async def forget_now(self) -> int:
-        """See `twopc.drivers.keeper.KeptLogPort`."""
+        """See `LogClient`."""
         self._notify("forgotten", True)
-        batch, self._forgotten = self._forgotten, []
-        if not batch:
-            return 0
         try:
-            await self._reading.asked("forget", lambda one: one.forget(batch))
+            return await super().forget_now()
         except psycopg.Error:
             self._notify("forgotten", False)
-            self._forgotten += batch
             raise
-        return len(batch)
 
-    async def ensure(self) -> None:
-        """See `twopc.drivers.keeper.KeptLogPort`."""
-        with raised():
-            await AwaitableSteps(self._ensure())
+    async def _delete(self, keys: Sequence[Key]) -> None:
+        await self._reading.asked("forget", lambda one: one.forget(keys))
 
-    def _ensure(self) -> Steps[None]:
-        yield from self._turn.take()
-        try:
-            yield from self._connect()
-        finally:
-            self._turn.give()
+    async def _read(self, key: Key) -> Record | None:
+        return await self._reading.asked("read back", lambda one: one.read(key))
 
     def close(self) -> None:
         """Close the connections, and with them release the epochs."""
@@ -240,25 +183,28 @@ class ModelLog:
             self._wire.close()
         self._reading.close()
 
-    def _connect(self) -> Steps[None]:
+    async def _connect(self) -> None:
         if self._wire is not None and not self._wire.lost:
             return
         self._notify("epochs", True)
-        wire = self._wire = yield from self._open()
+        wire = self._wire = await AwaitableSteps(self._open())
         self._notify("epochs", True)
         old, self._writer = self._writer, self._session(wire)
-        for ids in self.epochs.values():
-            if ids.epoch not in self.fenced:
-                held = yield from self._write(
-                    "resume", lambda one, epoch=ids.epoch: one.resume_epoch(epoch, old)  # type: ignore[misc]
-                )  # fmt: skip
-                if not held:
-                    self._fence(ids.epoch)
+        await self._resume(
+            lambda epoch: self._write("resume", lambda one: one.resume_epoch(epoch, old))
+        )
 
-    def _write(self, what: str, work: Callable[[LedgerSession], Steps[T]]) -> Steps[T]:
+    async def _open_epoch(self, variant: str) -> EpochIds:
+        number = await self._write(
+            "open an epoch", lambda one: one.open_epoch(self._coordinator, variant)
+        )
+        self._notify("epochs", True)
+        return self.ids(self._coordinator, number, self._branches)
+
+    async def _write(self, what: str, work: Callable[[LedgerSession], Steps[T]]) -> T:
         wire = self._wire
         assert wire is not None
-        return wire.ask(lambda: work(self._session(wire)), what, _TOUCHES)
+        return await AwaitableSteps(wire.ask(lambda: work(self._session(wire)), what, _TOUCHES))
 
     @staticmethod
     def _session(wire: Wire) -> LedgerSession:
@@ -267,8 +213,7 @@ class ModelLog:
 
     def _fence(self, epoch: int) -> None:
         self._notify("epochs", True)
-        self.fenced.add(epoch)
-        self.own.discard(epoch)
+        super()._fence(epoch)
 
 
 class ModelDecisionReader:

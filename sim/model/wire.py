@@ -80,6 +80,10 @@ class Wire:
     def lost(self, why: str) -> None:
         self._lost = why
 
+    def alive(self) -> bool:
+        """Whether the connection is open."""
+        return not self.lost
+
     @property
     def waiting(self) -> bool:
         """Whether a process waits for an answer."""

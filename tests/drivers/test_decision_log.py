@@ -11,8 +11,9 @@ import pytest
 
 from tests.fix_link import Wire, until
 from tests.fix_server import Database
-from twopc.drivers.decision_log import DecisionLog, LogEntry
+from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.install import install_decision_log
+from twopc.drivers.log_client import LogEntry
 from twopc.protocol.effects import Record, RecordKind
 
 COMMIT = Record(kind=RecordKind.COMMIT, participants=("pub", "sub1"))

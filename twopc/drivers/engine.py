@@ -15,10 +15,11 @@ import psycopg
 from twopc.drivers import oneshot, vote_requests
 from twopc.drivers.hub import Hub
 from twopc.drivers.implementation import Implementation
+from twopc.drivers.log_client import LogClient
 from twopc.drivers.oneshot import RunResult
 from twopc.drivers.outcome import raise_unless_committed, refusal_at_commit
 from twopc.drivers.plan import TransactionPlan
-from twopc.drivers.ports import KeeperPort, LogPort
+from twopc.drivers.ports import KeeperPort
 from twopc.drivers.postgres import Driver
 from twopc.drivers.sessions import LinkedSession
 from twopc.drivers.transaction import Transaction
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 class CoordinatorEngine:
     """The transactions of one coordinator process."""
 
-    def __init__(self, hub: Hub, log: LogPort, classes: Implementation) -> None:
+    def __init__(self, hub: Hub, log: LogClient[Any], classes: Implementation) -> None:
         self._hub = hub
         self._log = log
         self._classes = classes

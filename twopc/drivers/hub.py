@@ -10,8 +10,9 @@ from typing import Any, Final
 import psycopg
 
 from twopc.drivers import votes
+from twopc.drivers.log_client import LogClient
 from twopc.drivers.points import Points
-from twopc.drivers.ports import FinishersPort, LogPort, SitePort
+from twopc.drivers.ports import FinishersPort, SitePort
 from twopc.drivers.runtime import Asyncio, Runtime
 from twopc.drivers.sessions import LinkedSession
 from twopc.log import get_logger
@@ -30,7 +31,7 @@ class Hub:
 
     publisher: str
     participants: Mapping[str, SitePort]
-    log: LogPort
+    log: LogClient[Any]
     finishers: FinishersPort
     points: Points
     damage: Callable[..., Coroutine[Any, Any, None]]

@@ -7,32 +7,18 @@ settled ones. `twopc.drivers.server_keeper` runs it on servers, the model in vir
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import psycopg
 
 from twopc.drivers.engine import CoordinatorEngine
+from twopc.drivers.log_client import LogClient
 from twopc.drivers.marker_retention import MarkerRetention
 from twopc.drivers.ports import Key
 from twopc.drivers.recovery import SettledBranch
 from twopc.log import get_logger
 
 _log = get_logger(__name__)
-
-
-class KeptLogPort(Protocol):
-    """Interface to the decision log of one process. Its methods may raise `psycopg.Error`."""
-
-    own: set[int]
-    """Epochs of this process."""
-
-    async def ensure(self) -> None:
-        """Ensure that the log is connected, and that no earlier session of this process can still write."""
-        ...
-
-    async def forget_now(self) -> int:
-        """Delete the records that may be forgotten, and return their number. A failed deletion is retried later."""
-        ...
 
 
 class RecoveryPort(Protocol):
@@ -66,7 +52,7 @@ class Keeper:
     """
 
     def __init__(
-        self, coordinator: str, *, log: KeptLogPort, recovery: RecoveryPort, markers: MarkerRetention,
+        self, coordinator: str, *, log: LogClient[Any], recovery: RecoveryPort, markers: MarkerRetention,
         engine: CoordinatorEngine, alarm: AlarmPort, interval_s: float,
     ) -> None:  # fmt: skip
         self._coordinator = coordinator

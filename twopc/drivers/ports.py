@@ -12,7 +12,6 @@ from typing import Protocol
 
 from psycopg import pq
 
-from twopc.names import EpochIds
 from twopc.protocol.effects import Outcome, Record
 
 #: Epoch and sequence: a global transaction of one coordinator.
@@ -146,51 +145,6 @@ class FinishersPort(Protocol):
         self, command: bytes, tag: bytes, owner: str, meanwhile: Callable[[], None]
     ) -> bool:
         """See `twopc.drivers.server_sessions.Finishers.finish`."""
-        ...
-
-
-class EntryPort(Protocol):
-    """Interface to a record that is being written to the log."""
-
-    state: str
-    """``logged``, ``failed`` (certainly not written) or ``unknown``; empty until the result is known."""
-    reason: str
-
-    async def wait(self) -> None:
-        """Wait until `state` is known."""
-        ...
-
-
-class LogPort(Protocol):
-    """Interface to the decision log, as transactions and their drivers see it."""
-
-    def current(self, variant: str) -> EpochIds | None:
-        """Return the ids for transactions of a variant, if an epoch exists and can be written for."""
-        ...
-
-    async def epoch(self, variant: str) -> EpochIds:
-        """Return the ids for transactions of a variant, and open an epoch at the first use.
-
-        Raises:
-            psycopg.Error: the log does not answer.
-        """
-        ...
-
-    def append(self, epoch: int, sequence: int, record: Record) -> EntryPort:
-        """Write a record, together with all others that are waiting."""
-        ...
-
-    def forget(self, epoch: int, sequence: int) -> None:
-        """Have a record deleted at some later time."""
-        ...
-
-    async def read_back(self, epoch: int, sequence: int) -> Record | None:
-        """Return the durable record of a transaction, or None if none exists and none can be written any more.
-
-        Raises:
-            psycopg.Error: the log does not answer.
-            LookupError: another process fenced the epoch, and may have settled the transaction.
-        """
         ...
 
 
