@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from psycopg import errors as pg
 
 from twopc.drivers.ports import PreparedBranch
-from twopc.drivers.settlement import settle
+from twopc.drivers.settlement import Branches
 from twopc.drivers.virtual import AwaitableSteps, awaited
 from twopc.protocol.effects import Outcome
 from twopc.sim.model.application import notify_branch_answer
@@ -22,21 +22,15 @@ from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.pool import ConnectionPool
 from twopc.sim.model.values import Cause, Label, StatementResult, Steps
-from twopc.waits import link_name
 
 T = TypeVar("T")
 
 #: A role that is a member of every role that prepares branches.
 ROLE = "postgres"
 _BUSY_S = 0.02
-_OUTCOME_OF: dict[str, Outcome | None] = {
-    "prepared": None,
-    "committed": Outcome.COMMITTED,
-    "fenced": Outcome.ABORTED,
-}
 
 
-class ModelSite:
+class ModelSite(Branches):
     """One participant.
 
     Args:
@@ -71,7 +65,7 @@ class ModelSite:
         return await self.look("look for branches", look)
 
     async def owner_of(self, gid: str) -> str | None:
-        """Return the role that prepared a branch; None if it is not prepared."""
+        """See `Branches`."""
 
         def look() -> str | None:
             result = self._node.branch(gid)
@@ -101,19 +95,17 @@ class ModelSite:
         return await self.look("compare markers", look)
 
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
-        """Bring a branch to an outcome if it has none, and return its outcome."""
+        """See `Branches`."""
         try:
-            return await settle(self, gid, outcome, sites)
+            return await super().settle(gid, outcome, sites)
         finally:
             notify_branch_answer(self._network.kernel, gid, self._here)
 
-    async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
-        """Fence a branch and return its outcome, which is final; None if the branch is prepared."""
-        text = await self.ask(f"fence {gid}", lambda _: self._node.fence(gid, sites))
-        return _OUTCOME_OF[text]
+    async def _fence(self, gid: str, sites: list[str]) -> str:
+        return await self.ask(f"fence {gid}", lambda _: self._node.fence(gid, sites))
 
     async def finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
-        """Commit or roll back a prepared branch; False if another session has done so, or is doing so."""
+        """See `Branches`."""
         verb = "commit prepared" if outcome is Outcome.COMMITTED else "rollback prepared"
         try:
             await self.ask(f"{verb} {gid}", lambda one: one.execute(f"{verb} '{gid}'"))
@@ -122,12 +114,12 @@ class ModelSite:
         return True
 
     async def pause(self) -> None:
-        """Wait a moment while another session finishes a branch."""
+        """See `Branches`."""
         label = Label(actor=self._actor, cause=Cause.POLL, what=f"look at {self.name} again")
         await awaited(self._network.kernel.delay(_BUSY_S, label))
 
     async def end_sessions(self, names: list[str]) -> list[int]:
-        """End the sessions with these application names, and wait until they have ended; return their pids."""
+        """See `Branches`."""
 
         def end(_: NodeSession) -> Steps[list[int]]:
             results = self._node.names.find(*names)
@@ -151,10 +143,6 @@ class ModelSite:
                 result.terminate()
 
         await self.look(f"end session {pid}", end)
-
-    async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
-        """End, at the Publisher, the links of a Subscriber's sessions."""
-        return await self.end_sessions([link_name(subscriber, pid) for pid in pids])
 
     async def forget_epoch(self, prefix: str, rows_max: int) -> int:
         """Remove markers whose gid begins with `prefix`; return their number."""

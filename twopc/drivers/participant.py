@@ -16,9 +16,8 @@ from psycopg import sql
 from twopc.drivers.database import ANSWER_TIMEOUT_S, Database
 from twopc.drivers.lean import is_unsynced
 from twopc.drivers.ports import PreparedBranch
-from twopc.drivers.settlement import settle
+from twopc.drivers.settlement import Branches
 from twopc.protocol.effects import Outcome
-from twopc.waits import link_name
 
 _PREPARED = """
 select gid, owner, coalesce(pg_has_role(owner, 'member'), false), extract(epoch from prepared)::float8
@@ -67,7 +66,7 @@ class ParticipantAddress:
     """Connection string for applications; of Subscribers only."""
 
 
-class ServerParticipant:
+class ServerParticipant(Branches):
     """A participant on a server."""
 
     def __init__(
@@ -106,9 +105,7 @@ class ServerParticipant:
         }
 
     async def owner_of(self, gid: str) -> str | None:
-        """Return the role that prepared a branch; None if the branch is not prepared, or by a role of which the
-        coordinator's role is not a member.
-        """
+        """See `Branches`."""
         rows = await self.database.fetch(_OWNER, (gid,))
         return str(rows[0][0]) if rows and rows[0][1] else None
 
@@ -126,35 +123,11 @@ class ServerParticipant:
         """
         return dict(await self.database.fetch(_COMMITTED, (prefix, after, rows_max)))
 
-    async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
-        """Bring a branch to an outcome if it has none, and return its outcome.
-
-        The returned outcome is final: a branch that was never prepared is fenced.
-
-        Args:
-            gid: gid of the branch.
-            outcome: COMMITTED or ABORTED.
-            sites: the other participants, recorded with a fence.
-
-        Raises:
-            psycopg.Error: the outcome is not known, because the server does not answer or the branch is still
-                active; call again.
-        """
-        return await settle(self, gid, outcome, sites)
-
     async def pause(self) -> None:
-        """Wait a moment while another session finishes a branch; the server does not notify of the end."""
+        """See `Branches`."""
         await asyncio.sleep(_RETRY_S)
 
-    async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
-        """Return the final outcome of a branch; None if it is prepared.
-
-        Raises:
-            psycopg.errors.LockNotAvailable: the branch is still active.
-            psycopg.errors.InsufficientPrivilege: the branch is prepared, and the coordinator's role is not a member
-                of its owner's role.
-            psycopg.Error: the server does not answer.
-        """
+    async def _fence(self, gid: str, sites: list[str]) -> str:
         try:
             rows = await self.database.fetch("select msrepl.fence_branch(%s, %s)", (gid, sites))
         except pg.LockNotAvailable as error:
@@ -162,7 +135,7 @@ class ServerParticipant:
                 if not is_ours:
                     raise self._refusal(gid, owner, role) from error
             raise
-        return _OUTCOME_OF[rows[0][0]]
+        return str(rows[0][0])
 
     async def end_sessions(self, names: list[str]) -> list[int]:
         """End the sessions with these application names, wait for their end, and return their pids.
@@ -174,10 +147,6 @@ class ServerParticipant:
     async def end_session(self, pid: int, started: str) -> None:
         """End a session, if it is still the one that started at the given time, and wait for its end."""
         await self.database.fetch(_END_SESSION, (pid, started))
-
-    async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
-        """At the Publisher: end the links of the given sessions of a Subscriber."""
-        return await self.end_sessions([link_name(subscriber, pid) for pid in pids])
 
     async def forget(self, gids: list[str]) -> None:
         """Remove the markers of branches about which no inquiry is expected any more."""
@@ -198,9 +167,7 @@ class ServerParticipant:
         await self.database.close()
 
     async def finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
-        """Commit or roll back a prepared branch as its owner; return False if another session has done so, or is
-        about to.
-        """
+        """See `Branches`."""
         verb = "commit prepared {}" if outcome is Outcome.COMMITTED else "rollback prepared {}"
         async with self.database.use() as connection:
             try:
@@ -232,10 +199,3 @@ class ServerParticipant:
         return pg.InsufficientPrivilege(
             f"branch {gid} at {self.name} belongs to {owner}: GRANT {owner} TO {role}"
         )
-
-
-_OUTCOME_OF: dict[str, Outcome | None] = {
-    "prepared": None,
-    "committed": Outcome.COMMITTED,
-    "fenced": Outcome.ABORTED,
-}

@@ -127,15 +127,11 @@ class AsksWithoutFence(ModelSite):
     async def end_session(self, pid: int, started: str) -> None:
         """End no session, so that it may still prepare."""
 
-    async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
-        """End no links, so that they may still prepare."""
-        return []
 
-
-class MissingTaken:
+class MissingTaken(Branches):
     """A node access that takes a missing branch for finished with the wanted outcome."""
 
-    async def settle(self: Branches, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
+    async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
         """Finish the branch if it exists, and return the wanted outcome."""
         owner = await self.owner_of(gid)
         if owner is not None:
