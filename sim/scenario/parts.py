@@ -245,7 +245,9 @@ class Part(BaseModel):
     @classmethod
     def spell_out(cls, value: Any) -> Any:
         """Return the mapping for a short form."""
-        raise refuse(f"{cls.what} {'is' if cls._is_one() else 'are'} a mapping, not {kind_of(value)}")
+        raise refuse(
+            f"{cls.what} {'is' if cls._is_one() else 'are'} a mapping, not {kind_of(value)}"
+        )
 
     @classmethod
     def _is_one(cls) -> bool:
