@@ -129,8 +129,8 @@ def _check_key(table: Table) -> None:
     where = _where(table)
     if not table.key:
         raise ArticleError(
-            f"{where} has no primary key, by which rows are found at the other end: "
-            f"ALTER TABLE {table.schema}.{table.name} ADD PRIMARY KEY (...)"
+            f"{where} has no primary key, by which rows are found at the other end, or one WITHOUT OVERLAPS, by "
+            f"which they are not: ALTER TABLE {table.schema}.{table.name} ADD PRIMARY KEY (...)"
         )
     for name in table.key:
         if table.column(name).generated:

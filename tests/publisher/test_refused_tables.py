@@ -15,6 +15,7 @@ from twopc.errors import ArticleError, SubscriptionError
         ("custmer", "sales", r"sales\.custmer does not exist.*did you mean sales\.customer"),
         ("customer", "public", r"public\.customer does not exist.*did you mean sales\.customer"),
         ("no_key", "public", r"no_key has no primary key.*ADD PRIMARY KEY"),
+        ("stay", "public", r"stay has no primary key.*or one WITHOUT OVERLAPS"),
         ("a_view", "public", r"a_view is a view.*publish the table behind it"),
         ("mat", "public", r"mat is a materialized view"),
         ("far", "public", r"far is a foreign table"),
@@ -42,6 +43,7 @@ async def test_tables_that_cannot_be_published(
     topology = await make_everything(make_topology, subscribers=())
     for statement in (
         "create table no_key (id int)",
+        "create table stay (room int4range, nights daterange, primary key (room, nights without overlaps))",
         "create view a_view as select 1 as id",
         "create materialized view mat as select 1 as id",
         "create extension file_fdw",
