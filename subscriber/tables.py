@@ -70,31 +70,26 @@ def _definition(column: Column) -> sql.Composed:
     return sql.SQL(" ").join(parts)
 
 
-def foreign_key_text(key: ForeignKey) -> str:
-    """Return the DDL of a foreign key between two subscribed tables."""
-    actions = {
-        "a": "no action",
-        "r": "restrict",
-        "c": "cascade",
-        "n": "set null",
-        "d": "set default",
-    }
-    return (
-        sql.SQL(
-            "alter table {table} add constraint {name} foreign key ({columns}) references {target} "
-            "({target_columns}) on delete {on_delete} on update {on_update}"
-        )
-        .format(
-            table=f.qualified(key.schema, key.table),
-            name=sql.Identifier(key.name),
-            columns=f.identifiers(key.columns),
-            target=f.qualified(key.target_schema, key.target_table),
-            target_columns=f.identifiers(key.target_columns),
-            on_delete=sql.SQL(actions[key.on_delete]),
-            on_update=sql.SQL(actions[key.on_update]),
-        )
-        .as_string(None)
-    )
+def foreign_key_text(key: ForeignKey, *, deferrable: bool = False) -> str:
+    """Return the DDL of a foreign key between two subscribed tables.
+
+    Args:
+        deferrable: whether agents must be able to defer the key. A key that its owner has made initially deferred is
+            deferrable in any case; whether another one was deferrable, or publishing has made it so, is not known.
+    """
+    parts = [
+        sql.SQL("alter table {} add constraint {}").format(
+            f.qualified(key.schema, key.table), sql.Identifier(key.name)
+        ),
+        f.raw(key.definition),
+    ]
+    if key.deferred:
+        parts.append(sql.SQL("deferrable initially deferred"))
+    elif deferrable:
+        parts.append(sql.SQL("deferrable"))
+    if not key.validated:
+        parts.append(sql.SQL("not valid"))
+    return sql.SQL(" ").join(parts).as_string(None)
 
 
 async def create_table(connection: Connection, article: Article) -> None:

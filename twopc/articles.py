@@ -65,7 +65,10 @@ class UniqueKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignKey:
-    """A foreign key between two tables of a database, with the properties that replication needs."""
+    """A foreign key between two tables of a database, with the properties that replication needs.
+
+    Keys that are NOT ENFORCED are left out: PostgreSQL ignores them.
+    """
 
     name: str
     schema: str
@@ -78,7 +81,12 @@ class ForeignKey:
     on_delete: str
     """``a`` no action, ``r`` restrict, ``c`` cascade, ``n`` set null, ``d`` set default."""
     on_update: str
+    definition: str
+    """``FOREIGN KEY (...) REFERENCES ...``, without whether it is deferrable, and was checked for existing rows."""
     deferrable: bool = False
+    deferred: bool = False
+    """Whether it is checked at the end of a transaction unless SET CONSTRAINTS says otherwise."""
+    validated: bool = True
 
     @property
     def acts(self) -> bool:

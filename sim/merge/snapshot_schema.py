@@ -1,8 +1,8 @@
 """The files of a snapshot that describe tables: from the Publisher's catalogs to text, and back to values.
 
 They contain values from which our code builds SQL, and no SQL to be executed unchanged except the Publisher's
-definitions of types, defaults, checks and indexes. The content of a folder must therefore equal the Publisher's
-present definitions: `described` returns them.
+definitions of types, defaults, checks, foreign keys and indexes. The content of a folder must therefore equal the
+Publisher's present definitions: `described` returns them.
 """
 
 from __future__ import annotations

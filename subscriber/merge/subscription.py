@@ -196,7 +196,7 @@ async def make_keys(
         await connection.execute(text.encode())
     for key in foreign_keys:
         if not await _has_key(connection, key.schema, key.table, key):
-            await connection.execute(f"{foreign_key_text(key)} deferrable".encode())
+            await connection.execute(foreign_key_text(key, deferrable=True).encode())
 
 
 async def _has_key(
@@ -222,7 +222,7 @@ async def join_tables(connection: Connection, articles: Sequence[Article]) -> No
     for article in articles:
         for key in article.references:
             if (key.target_schema, key.target_table) in there:
-                await connection.execute(f"{foreign_key_text(key)} deferrable".encode())
+                await connection.execute(foreign_key_text(key, deferrable=True).encode())
 
 
 async def track(

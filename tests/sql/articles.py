@@ -64,6 +64,7 @@ LINE = Article(
             target_columns=("id",),
             on_delete="c",
             on_update="a",
+            definition='FOREIGN KEY ("order") REFERENCES sales."order"(id) ON DELETE CASCADE',
             deferrable=True,
         ),
     ),
@@ -78,6 +79,8 @@ LINE = Article(
             target_columns=("order", "place"),
             on_delete="n",
             on_update="c",
+            definition='FOREIGN KEY ("order", place) REFERENCES sales.line("order", place)'
+            " ON UPDATE CASCADE ON DELETE SET NULL",
             deferrable=True,
         ),
     ),

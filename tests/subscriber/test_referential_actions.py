@@ -459,3 +459,37 @@ async def test_keys_that_only_the_subscriber_has(make_pair: MakePair) -> None:
         assert await pair.run(statement) == 1
         await pair.equal("tree", "leaf", after=statement)
     assert await pair.topology.execute("pub", "select id from tree") == [(101,)]
+
+
+#: Keys with everything that a key may have; a row of `line` violates those that were not checked.
+KEYS = """
+create table shop (tenant int, id int, primary key (tenant, id));
+create table line (
+    id int primary key, tenant int not null, shop int, a int, b int, c int,
+    constraint to_shop foreign key (tenant, shop) references shop on delete set null (shop) on update cascade
+        deferrable initially deferred,
+    constraint in_full foreign key (a, b) references shop match full,
+    constraint ignored foreign key (tenant, c) references shop on delete cascade not enforced
+);
+insert into shop values (1, 1), (1, 2);
+insert into line (id, tenant, shop, c) values (1, 1, 1, null), (2, 9, null, 7);
+"""
+UNCHECKED = (
+    "alter table line add constraint unchecked foreign key (tenant, c) references shop not valid"
+)
+
+
+async def test_keys_that_the_subscription_creates(make_pair: MakePair) -> None:
+    """A created copy has the foreign keys of the Publisher's table, except those that PostgreSQL ignores."""
+    pair = await make_pair(KEYS, UNCHECKED, publish=["shop", "line"])
+    # publishing makes keys deferrable
+    there, here = await pair.rows(
+        "select conname::text, regexp_replace(pg_get_constraintdef(oid), ' DEFERRABLE( NOT VALID)?$', '\\1')"
+        " from pg_constraint where contype = 'f' and conrelid = 'line'::regclass order by 1"
+    )
+    assert [key for key in there if key[0] != "ignored"] == here
+    assert [name for name, _ in here] == ["in_full", "to_shop", "unchecked"]
+    await pair.run("insert into line values (3, 5, 5)", "insert into shop values (5, 5)")
+    await pair.run("delete from shop where tenant = 5")
+    assert await pair.execute("select tenant, shop from line where id = 3") == [(5, None)]
+    await pair.equal("shop", "line")

@@ -160,7 +160,9 @@ select c.conname::text as name,
              join pg_attribute a on a.attrelid = c.confrelid and a.attnum = k.n order by k.p
             ) as target_columns,
        c.confdeltype::text as on_delete, c.confupdtype::text as on_update,
-       c.condeferrable as deferrable,
+       regexp_replace(pg_get_constraintdef(c.oid), '( DEFERRABLE)?( INITIALLY DEFERRED)?( NOT VALID)?$', '')
+           as definition,
+       c.condeferrable as deferrable, c.condeferred as deferred, c.convalidated as validated,
        c.conrelid = %(relid)s as outgoing, c.confrelid = %(relid)s as incoming
 from pg_constraint c
 join pg_class r on r.oid = c.conrelid
@@ -168,6 +170,7 @@ join pg_namespace n on n.oid = r.relnamespace
 join pg_class f on f.oid = c.confrelid
 join pg_namespace fn on fn.oid = f.relnamespace
 where c.contype = 'f' and c.conparentid = 0 and %(relid)s in (c.conrelid, c.confrelid)
+  and coalesce(to_jsonb(c) ->> 'conenforced', 'true') = 'true'
 order by n.nspname, r.relname, c.conname
 """
 

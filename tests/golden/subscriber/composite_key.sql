@@ -9,7 +9,7 @@ create table "sales"."line" (
     constraint "positive" CHECK ((place > 0))
 );
 
-alter table "sales"."line" add constraint "line_order_fkey" foreign key ("order") references "sales"."order" ("id") on delete cascade on update no action;
+alter table "sales"."line" add constraint "line_order_fkey" FOREIGN KEY ("order") REFERENCES sales."order"(id) ON DELETE CASCADE;
 
 -- Checks that a subscribed table has the row version.
 -- called by: twopc.subscriber.subscription, the script of a subscription
