@@ -48,12 +48,12 @@ _STATE = """
 select slot_name::text as name, database::text, active, active_pid, plugin::text, two_phase,
        restart_lsn::text, confirmed_flush_lsn::text as confirmed_flush,
        wal_status, safe_wal_size, invalidation_reason, inactive_since,
-       (pg_current_wal_flush_lsn() - confirmed_flush_lsn)::bigint as lag_bytes,
+       (pg_current_wal_flush_lsn() - greatest(confirmed_flush_lsn, write_lsn))::bigint as lag_bytes,
        (pg_current_wal_flush_lsn() - restart_lsn)::bigint as retained_bytes,
        -- its session is idle while it has confirmed what was sent; without a session all of it is unread
        case when not active and confirmed_flush_lsn < pg_current_wal_flush_lsn()
             then greatest(extract(epoch from clock_timestamp() - inactive_since), 0)
-            when confirmed_flush_lsn < sent_lsn
+            when greatest(confirmed_flush_lsn, write_lsn) < sent_lsn
             then greatest(extract(epoch from clock_timestamp() - reply_time), 0)
        end::float8 as unread_s
 from pg_replication_slots left join pg_stat_replication on pid = active_pid
@@ -89,7 +89,9 @@ class SlotState:
     """Why the slot can no longer be read: ``wal_removed``, ``idle_timeout`` ..."""
     inactive_since: datetime | None
     lag_bytes: int | None
-    """Length of log that is not confirmed as read."""
+    """Length of log that is not confirmed as read. Without a session, it can include some that was read: see
+    `twopc.publisher.log_reader`.
+    """
     retained_bytes: int | None
     """Length of log kept for the slot."""
     unread_s: float | None
@@ -108,14 +110,19 @@ class SlotState:
         return f"select pg_drop_replication_slot('{self.name}')"
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the server has removed log that the slot needs."""
+        return self.invalidation_reason is not None or self.wal_status == "lost"
+
+    @property
     def problem(self) -> str | None:
         """Problem of the slot, with the remedy; None if the slot can be read."""
-        if self.invalidation_reason is not None or self.wal_status == "lost":
+        if self.is_lost:
             return (
                 f"replication slot {self.name!r} was invalidated by the server "
                 f"({self.invalidation_reason or 'wal_removed'}): changes since then are lost to the "
-                "Subscribers. Drop the slot, create it again and `twopc reinitialise` every Subscriber; "
-                "raise max_slot_wal_keep_size or idle_replication_slot_timeout"
+                "Subscribers. Raise max_slot_wal_keep_size or idle_replication_slot_timeout, and `twopc "
+                "reinitialise` every Subscriber"
             )
         if self.plugin != PLUGIN or self.two_phase:
             what = f"plugin {self.plugin}" if self.plugin != PLUGIN else "two_phase"
@@ -124,6 +131,15 @@ class SlotState:
                 "name for the topology"
             )
         return None
+
+
+def gap_text(publisher: str, begins: str, limit: str) -> str:
+    """Return a text about a slot that begins at a position beyond its limit, with the remedy."""
+    return (
+        f"the replication slot of Publisher {publisher!r} begins at {begins}, and the distribution database has its log "
+        f"up to {limit} only: the slot was created again or moved, or the distribution database was restored from a "
+        "backup. What was committed in between is lost to the Subscribers: `twopc reinitialise` every Subscriber"
+    )
 
 
 async def look(connection: Connection, name: str) -> SlotState | None:
@@ -158,7 +174,7 @@ async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000)
     """
     result = await look(connection, name)
     if result is not None:
-        return _usable(result, connection.info.dbname)
+        return usable(result, connection.info.dbname)
     command = sql.SQL("select lsn::text from pg_create_logical_replication_slot({}, {})").format(
         name, PLUGIN
     )
@@ -184,7 +200,7 @@ async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000)
         result = await look(connection, name)
         if result is None:
             raise
-        return _usable(result, connection.info.dbname)
+        return usable(result, connection.info.dbname)
     except (errors.ConfigurationLimitExceeded, errors.ObjectNotInPrerequisiteState) as error:
         raise ServerError(
             f"replication slot {name!r} cannot be created: {error.diag.message_primary}"
@@ -194,7 +210,12 @@ async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000)
         await connection.execute(_SET_TIMEOUTS, before)
 
 
-def _usable(result: SlotState, database: str) -> str:
+def usable(result: SlotState, database: str) -> str:
+    """Return the position at which a slot begins, a pg_lsn.
+
+    Raises:
+        ServerError: it cannot be read, or reads another database.
+    """
     if result.problem is not None:
         raise ServerError(result.problem)
     if result.database != database:

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from twopc import names
 from twopc.distributed_article import DistributedArticle
-from twopc.errors import SubscriptionError
+from twopc.errors import ServerError, SubscriptionError
 
 Connection = AsyncConnection[Any]
 
@@ -47,8 +47,8 @@ async def register_publisher(
     """
     cursor = await connection.execute(
         """
-        insert into msrepl.mspublisher_databases as d (publisher, publisher_db, slot, read_to, horizon)
-        values (%(publisher)s, %(database)s, %(slot)s, %(read_to)s, %(horizon)s::text::xid8)
+        insert into msrepl.mspublisher_databases as d (publisher, publisher_db, slot, read_to, slot_limit, horizon)
+        values (%(publisher)s, %(database)s, %(slot)s, %(read_to)s, %(read_to)s, %(horizon)s::text::xid8)
         on conflict (publisher) do update
         set publisher_db = excluded.publisher_db, slot = excluded.slot,
             horizon = case when d.horizon = '0' or not exists (
@@ -67,6 +67,58 @@ async def register_publisher(
     row = await cursor.fetchone()
     assert row is not None
     return int(row[0])
+
+
+async def continues(connection: Connection, publisher_database_id: int, begins: str) -> bool:
+    """Return whether a slot that begins at a position sends everything that is not stored."""
+    cursor = await connection.execute(
+        "select slot_limit = '0/0' or slot_limit >= %s::pg_lsn from msrepl.mspublisher_databases where id = %s",
+        (begins, publisher_database_id),
+    )
+    row = await cursor.fetchone()
+    return row is not None and bool(row[0])
+
+
+async def deactivate_all(connection: Connection, publisher_database_id: int) -> None:
+    """Deactivate every subscription, because changes are lost to all of them; record it in the history."""
+    await connection.execute(
+        """
+        with given_up as (
+            update msrepl.mssubscriptions set status = 0 where publisher_database_id = %s and status > 0
+            returning publisher_database_id, subscriber)
+        insert into msrepl.msdistribution_history (publisher_database_id, subscriber, event, message)
+        select distinct publisher_database_id, subscriber, 'deactivated',
+               format('the subscription of %%s was deactivated: the Publisher''s log begins anew, without changes '
+                      'that it lacks; reinitialise it', subscriber)
+        from given_up
+        """,
+        (publisher_database_id,),
+    )
+
+
+async def restart(
+    connection: Connection, publisher_database_id: int, begins: str, *, horizon: int
+) -> None:
+    """Record that another slot begins at a position, and that everything before it counts as read.
+
+    Raises:
+        ServerError: the position is before the end of the store.
+    """
+    cursor = await connection.execute(
+        """
+        update msrepl.mspublisher_databases d
+        set read_to = %(begins)s, last_seqno = '0/0', slot_limit = %(begins)s, last_error = null,
+            horizon = greatest(d.horizon, %(horizon)s::text::xid8)
+        where id = %(id)s and read_to <= %(begins)s::pg_lsn
+        """,
+        {"id": publisher_database_id, "begins": begins, "horizon": horizon},
+    )
+    if not cursor.rowcount:
+        raise ServerError(
+            f"the Publisher's log is at {begins}, before the end of what is stored of it: it is another log. Was the "
+            "Publisher restored from a backup? `twopc unsubscribe` all Subscribers, empty their tables, and subscribe "
+            "them again"
+        )
 
 
 async def forget_publisher(connection: Connection, publisher: str) -> None:

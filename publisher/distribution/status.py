@@ -15,7 +15,7 @@ from twopc.publisher.slot import SlotState
 Connection = AsyncConnection[Any]
 
 _READERS = """
-select d.publisher, d.publisher_db, d.slot, d.read_to::text, d.last_commit, d.read_at, d.last_error,
+select d.publisher, d.publisher_db, d.slot, d.read_to::text, d.slot_limit::text, d.last_commit, d.read_at, d.last_error,
        coalesce(sum(b.transactions), 0)::bigint as transactions, coalesce(sum(b.commands), 0)::bigint as commands
 from msrepl.mspublisher_databases d
 left join msrepl.msrepl_blocks b on b.publisher_database_id = d.id and b.last_seqno is distinct from d.open_seqno
@@ -81,6 +81,8 @@ class ReaderStatus:
     publisher_db: str
     slot: str
     read_to: str
+    slot_limit: str
+    """Position up to which the slot may have been moved; ``0/0`` if unknown."""
     last_commit: datetime | None
     read_at: datetime | None
     last_error: str | None

@@ -17,7 +17,6 @@ from psycopg import errors
 from twopc.drivers.points import Points
 from twopc.errors import (
     ArticleError,
-    ServerError,
     SlotInUseError,
     StoredMeanwhileError,
     TwopcError,
@@ -25,6 +24,7 @@ from twopc.errors import (
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.publisher.commands import Belonging
+from twopc.publisher.log_reader.continuity import Continuity, other_log
 from twopc.publisher.log_reader.planner import LogPlanner
 from twopc.publisher.log_reader.ports import (
     HostPort,
@@ -84,6 +84,8 @@ class LogReaderEngine:
         self._store: StorePort | None = None
         self._live: LivePort | None = None
         self._planned: LogPlanner | None = None
+        self._continuity: Continuity | None = None
+        self._confirmed = 0  # position of the slot when it was last looked at
         self._is_new = True
         """Whether no pass has ended since the sessions were opened."""
         self._transactions = self._commands = 0
@@ -108,15 +110,18 @@ class LogReaderEngine:
         """Connect to both databases; does nothing if they are connected.
 
         Raises:
-            ServerError: see `HostPort.open_wal`; or the log ends before the end of the store.
+            ServerError: see `HostPort.open_wal`; or the log does not continue the store.
             SubscriptionError: the distribution database does not know the Publisher.
         """
         if self._store is not None:
             return
         try:
             self._wal = await self._host.open_wal()
-            self._store = await self._host.open_store()
+            self._store = store = await self._host.open_store()
             await self._look()
+            if not store.slot_limit:  # unknown to a distribution database of an earlier version
+                await store.raise_slot_limit(self._confirmed)
+            self._continuity = Continuity(self.publisher, store, self._confirmed)
             await self._learn()
             self._is_new = True
         except BaseException:
@@ -306,12 +311,9 @@ class LogReaderEngine:
         assert self._wal is not None
         assert self._store is not None
         end, confirmed = await self._wal.look()
+        self._confirmed = confirmed
         if end < self._store.read_to:
-            raise ServerError(
-                f"transactions of Publisher {self.publisher!r} are stored up to {lsn_text(self._store.read_to)}, "
-                f"and its log ends at {lsn_text(end)}: it is not the one that they were read from. Was it "
-                "restored from a backup? Unsubscribe all Subscribers, and subscribe them again"
-            )
+            raise other_log(self.publisher, self._store.read_to, f"ends at {lsn_text(end)}")
         planned = 0 if self._planned is None else self._planned.end_lsn
         return end, end - max(confirmed, self.position, planned)
 
@@ -341,19 +343,28 @@ class LogReaderEngine:
     async def _step(self, source: LogSourcePort) -> None:
         """Take messages; store them if no more have arrived, or there are enough; then move the slot."""
         block = await source.take()
+        assert self._continuity is not None
+        self._continuity.check(block, source.position if source.drained else 0)
         if block:
             await self._take(block)
         if source.drained and not self._plan.open:
             await self._keep()
             # the source's position is behind all transactions that it has sent
             self.position = max(self.position, source.position)
-        if self.position > source.confirmed and source.movable:
+        if (self.position > source.confirmed or source.pressed) and source.movable:
             await self._move(source)
 
     async def _move(self, source: LogSourcePort) -> None:
-        """Let the slot move to the position up to which transactions are stored."""
+        """Let the slot move towards the position up to which transactions are stored.
+
+        Its limit moves with every store. Without one, the limit is moved rarely, since that is a commit.
+        """
+        assert self._store is not None
+        beyond = self.position - self._store.slot_limit
+        if beyond >= self.reading.snapshot_bytes or (beyond > 0 and source.pressed):
+            await self._store.raise_slot_limit(self.position)
         await self._reach("log_reader.before_advance")
-        await source.confirm(self.position)
+        await source.confirm(self.position, min(self.position, self._store.slot_limit))
         await self._reach("log_reader.after_advance")
         now = self._host.time()
         if self._plan.has_calls and now - self._forgot_at >= _FORGET_EVERY_S:

@@ -55,7 +55,10 @@ class LiveSource:
         self.count = 0
         self.position = 0
         self.confirmed = 0
+        self.pressed = False
         self.drained = False
+        self._moved = 0
+        """Position to which this session has moved the slot."""
 
     @classmethod
     async def open(
@@ -117,7 +120,8 @@ class LiveSource:
                     append(message)
                     size += len(message)
                 elif self._alive(data):
-                    await self._report(self.confirmed, ask=False)
+                    self.pressed = self._moved < self.position
+                    await self._report(ask=False)
         except EndOfCopy:
             await self.channel.finish()
             raise errors.AdminShutdown("the server has ended the replication session") from None
@@ -127,16 +131,18 @@ class LiveSource:
 
     async def ask(self) -> None:
         """See `LivePort.ask`; `position` shows when the answer has arrived."""
-        await self._report(self.confirmed, ask=True)
+        await self._report(ask=True)
 
     async def wait(self) -> None:
         """See `LivePort.wait`."""
         await self.channel.readable(self._stopping)
 
-    async def confirm(self, lsn: int) -> None:
+    async def confirm(self, lsn: int, slot: int) -> None:
         """See `LogSourcePort.confirm`."""
         self.confirmed = lsn
-        await self._report(lsn, ask=False)
+        self._moved = max(self._moved, slot)
+        self.pressed = False
+        await self._report(ask=False)
 
     def _alive(self, data: memoryview) -> bool:
         """Process a keepalive message, and return whether the server requests an answer."""
@@ -146,13 +152,15 @@ class LiveSource:
         self.position = max(self.position, position)
         return bool(asked)
 
-    async def _report(self, lsn: int, *, ask: bool) -> None:
-        self._put(lsn, ask=ask)
+    async def _report(self, *, ask: bool) -> None:
+        """Tell the server what is stored, which it shows as written, and where the slot may move to, as flushed."""
+        self._put(ask=ask)
         await self.channel.flush()
 
-    def _put(self, lsn: int, *, ask: bool) -> None:
+    def _put(self, *, ask: bool) -> None:
         now = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
-        self.channel.pgconn.put_copy_data(_status(b"r", lsn, lsn, lsn, now, ask))
+        status = _status(b"r", self.confirmed, self._moved, self._moved, now, ask)
+        self.channel.pgconn.put_copy_data(status)
 
     # -- between reads ---------------------------------------------------------------------------
 
@@ -185,12 +193,12 @@ class LiveSource:
                         self._end()  # too much to keep in memory; the next read may peek instead
                         return
                 elif self._alive(data):
-                    if self._kept or not self._settled:
-                        # not everything is stored, so it cannot be confirmed; the server may shut down without us
+                    if self._kept or not self._settled or self.position > self._moved:
+                        # not all of it is stored, or the slot's limit is to be raised first; the server may shut
+                        # down without us
                         self._end()
                         return
-                    self.confirmed = max(self.confirmed, self.position)
-                    self._put(self.confirmed, ask=False)
+                    self._put(ask=False)
                     self.channel.pgconn.flush()
         except (psycopg.Error, EndOfCopy):
             self._end()

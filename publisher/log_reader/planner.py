@@ -80,6 +80,8 @@ class StoredBatch:
     """Rows of COPY data."""
     read_to: int = 0
     """Commit LSN of the last transaction."""
+    end_lsn: int = 0
+    """End of its commit record."""
     time_us: int = 0
     """Commit time of the last transaction."""
     horizon: int = 0
@@ -243,7 +245,7 @@ class LogPlanner:
         """Remove and return the complete transactions."""
         batch, self._batch = self._batch, StoredBatch()
         scanner = self._scanner
-        batch.read_to = self.read_to
+        batch.read_to, batch.end_lsn = self.read_to, self.end_lsn
         batch.time_us = int.from_bytes(scanner.last_begin[9:17], signed=True)
         batch.horizon = self.horizon
         batch.fallbacks, self._brackets.fallbacks = self._brackets.fallbacks, []

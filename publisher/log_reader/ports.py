@@ -34,7 +34,9 @@ class LogReaderProfile:
     catch_up_bytes: int = 16 << 20
     """Length of unread log from which the log reader catches up by peeking."""
     snapshot_bytes: int = 16 << 20
-    """Length of log after which a snapshot is logged: bounds the log that is decoded again."""
+    """Length of log after which a snapshot is logged, and the slot moved although nothing was stored: bounds the log
+    that is decoded again.
+    """
     decoding_bytes: int = 256 << 20
     """Minimum of the memory in which the Publisher's server decodes before it spills a transaction to disk
     (``logical_decoding_work_mem``); 0: the server's setting."""
@@ -69,7 +71,9 @@ class LogSourcePort(Protocol):
     position: int
     """Position before which all committed transactions have been delivered."""
     confirmed: int
-    """Position to which this session has moved the slot; 0 if it has not."""
+    """Position up to which everything was confirmed as stored in this session; 0 if nothing was."""
+    pressed: bool
+    """Whether the server waits for the slot to move, as it does before it shuts down."""
 
     @property
     def movable(self) -> bool:
@@ -84,8 +88,10 @@ class LogSourcePort(Protocol):
         """
         ...
 
-    async def confirm(self, lsn: int) -> None:
-        """Let the slot move: all transactions committed before `lsn` are stored."""
+    async def confirm(self, lsn: int, slot: int) -> None:
+        """Confirm that all transactions committed before `lsn` are stored, and let the slot move to `slot`, at most
+        `lsn`; it does not move back.
+        """
         ...
 
     async def close(self) -> None:
@@ -168,6 +174,12 @@ class StorePort(Protocol):
     """Number of the Publisher in the distribution database."""
     read_to: int
     """Commit LSN of the last stored transaction."""
+    last_seqno: int
+    """Commit LSN of the last transaction that was stored from the log when the store was opened; 0 if none was."""
+    last_commit_us: int
+    """When that transaction was committed, in microseconds since 2000."""
+    slot_limit: int
+    """Position to which the slot may be moved; 0 if unknown."""
 
     @property
     def streaming(self) -> bool:
@@ -209,6 +221,10 @@ class StorePort(Protocol):
             psycopg.errors.ObjectInUse, psycopg.errors.UniqueViolation: another log reader has stored
                 transactions.
         """
+        ...
+
+    async def raise_slot_limit(self, lsn: int) -> None:
+        """Let the slot move to a position before which all transactions are stored; durable when this returns."""
         ...
 
     async def close(self) -> None:

@@ -50,8 +50,8 @@ class ServerWarnings:
         if self._text:
             raise ServerError(
                 f"the log cannot be read on: {self._text}. Changes committed while it was missing are lost to "
-                "the Subscribers: create it again (`twopc regenerate` an article), drop the slot, and "
-                "`twopc reinitialise` every Subscriber"
+                "the Subscribers: create it again (`twopc regenerate` an article), drop the slot (`select "
+                "pg_drop_replication_slot('...')`), and `twopc reinitialise` every Subscriber"
             )
 
 
@@ -105,6 +105,8 @@ class SlotPeek:
         self.drained = False
         self.position = 0
         self.confirmed = 0
+        self.pressed = False
+        self._moved = 0
 
     @property
     def movable(self) -> bool:
@@ -183,9 +185,11 @@ class SlotPeek:
             self.position = self._upto  # the peek has returned everything
         return block
 
-    async def confirm(self, lsn: int) -> None:
+    async def confirm(self, lsn: int, slot: int) -> None:
         """See `LogSourcePort.confirm`."""
-        await self._advance(lsn)
+        if slot > self._moved:
+            await self._advance(slot)
+            self._moved = slot
         self.confirmed = lsn
 
     async def close(self) -> None:

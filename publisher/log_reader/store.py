@@ -56,7 +56,8 @@ select msrepl.part_was_read({publisher}, {was}, {version}, {seqno}, {xid}::text:
 commit;
 """)
 _END = sql.SQL("""
-select msrepl.log_was_read({publisher}, {was}, {version}, {read_to}, {time}, {horizon}::text::xid8, {ends_parts});
+select msrepl.log_was_read({publisher}, {was}, {version}, {read_to}, {time}, {horizon}::text::xid8, {ends_parts},
+    {slot_limit});
 commit;
 """)
 #: PostgreSQL's timestamps count microseconds from this time.
@@ -74,6 +75,14 @@ update msrepl.mspublisher_databases set horizon = greatest(horizon, %(horizon)s:
 where id = %(publisher)s
 """
 
+_OPEN = """
+select id, (msrepl.drop_parts(id) - '0/0')::bigint, (last_seqno - '0/0')::bigint,
+    coalesce(extract(epoch from last_commit - timestamptz '2000-01-01 00:00:00+00') * 1000000, 0)::bigint,
+    (slot_limit - '0/0')::bigint
+from msrepl.mspublisher_databases where publisher = %s
+"""
+_LIMIT = "update msrepl.mspublisher_databases set slot_limit = %(limit)s where id = %(publisher)s"
+
 
 class ServerStore:
     """The distribution database on a server. See `StorePort`.
@@ -81,16 +90,22 @@ class ServerStore:
     Args:
         channel: to the distribution database.
         publisher: number of the Publisher in the distribution database.
-        read_to: commit LSN of the last stored transaction.
+        read_to, last_seqno, last_commit_us, slot_limit: see `StorePort`.
     """
 
-    def __init__(self, channel: CopyChannel, publisher: int, read_to: int, points: Points) -> None:
+    def __init__(
+        self, channel: CopyChannel, points: Points, publisher: int, read_to: int, last_seqno: int, last_commit_us: int,
+        slot_limit: int,
+    ) -> None:  # fmt: skip
         self._channel = channel
         self._points = points
         self._version = -1
         self.streaming = False
         self.publisher = publisher
         self.read_to = read_to
+        self.last_seqno = last_seqno
+        self.last_commit_us = last_commit_us
+        self.slot_limit = slot_limit
 
     @classmethod
     async def open(cls, dsn: str, name: str, publisher: str, points: Points) -> Self:
@@ -102,18 +117,14 @@ class ServerStore:
         """
         connection = await connect(dsn, name)
         try:
-            cursor = await connection.execute(
-                "select id, (msrepl.drop_parts(id) - '0/0')::bigint from msrepl.mspublisher_databases "
-                "where publisher = %s",
-                (publisher,),
-            )
+            cursor = await connection.execute(_OPEN, (publisher,))
             row = await cursor.fetchone()
             if row is None:
                 raise SubscriptionError(
                     f"the distribution database does not know Publisher {publisher!r}: create a "
                     "subscription first"
                 )
-            return cls(CopyChannel(connection), row[0], row[1], points)
+            return cls(CopyChannel(connection), points, *row)
         except BaseException as error:
             await connection.close()
             if isinstance(error, psycopg.Error) and error.sqlstate in OutdatedError.SQLSTATES:
@@ -186,6 +197,12 @@ class ServerStore:
         await self._copy(_BEGIN, batch.blocks, self._statements_after(batch))
         self.streaming = False
         self.read_to = batch.read_to
+        self.slot_limit = max(self.slot_limit, batch.end_lsn)
+
+    async def raise_slot_limit(self, lsn: int) -> None:
+        """See `StorePort.raise_slot_limit`."""
+        await self.connection.execute(_LIMIT, {"publisher": self.publisher, "limit": lsn_text(lsn)})
+        self.slot_limit = lsn
 
     async def _copy(self, begin: sql.SQL, blocks: list[bytes], end: sql.Composed) -> None:
         """Run one transaction: COPY rows, then execute the statements after them."""
@@ -245,6 +262,7 @@ class ServerStore:
             time=_TIME.format(batch.time_us),
             horizon=batch.horizon,
             ends_parts=self.streaming,
+            slot_limit=lsn_text(batch.end_lsn),
         )
         return sql.SQL("").join([*texts, end])
 

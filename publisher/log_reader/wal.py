@@ -123,8 +123,7 @@ class ServerWal:
         if result is None:
             raise ServerError(
                 f"replication slot {self._slot!r} does not exist at Publisher {publisher!r}: changes since "
-                "it was dropped are lost to the Subscribers. Create it again and `twopc reinitialise` every "
-                "subscription"
+                "it was dropped are lost to the Subscribers: `twopc reinitialise` every Subscriber"
             )
         if result.problem is not None:
             raise ServerError(result.problem)

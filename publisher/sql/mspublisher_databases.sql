@@ -5,6 +5,8 @@
 --
 -- publisher    the Publisher's node name
 -- read_to      commit LSN of the last stored transaction; what is read again up to here is discarded
+-- last_seqno   commit LSN of the last transaction that was stored from the log: a slot that begins before sends it again
+-- slot_limit   the slot may have been moved up to here, and no further; 0/0: unknown
 -- last_commit  when that transaction was committed
 -- read_at      when something was last stored
 -- horizon      the highest id of a transaction whose changes are or may be stored; 0: unknown
@@ -32,7 +34,9 @@ create table if not exists msrepl.mspublisher_databases (
     open_xid xid8,
     open_originator integer,
     open_pid integer,
-    open_count bigint not null default 0
+    open_count bigint not null default 0,
+    last_seqno pg_lsn not null default '0/0',
+    slot_limit pg_lsn not null default '0/0'
 );
 do $msrepl$
 begin
@@ -54,6 +58,11 @@ begin
         alter table msrepl.mspublisher_databases add column open_seqno pg_lsn, add column open_xid xid8,
             add column open_originator integer, add column open_pid integer,
             add column open_count bigint not null default 0;
+    end if;
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'slot_limit') then
+        alter table msrepl.mspublisher_databases add column last_seqno pg_lsn not null default '0/0',
+            add column slot_limit pg_lsn not null default '0/0';
     end if;
 end
 $msrepl$;

@@ -71,7 +71,7 @@ def status(at: TopologyPlace, as_json: Json = False) -> None:
 
 def _bad(result: DistributionStatus) -> bool:
     slot = result.slot
-    lost = result.reader is not None and (slot is None or slot.problem is not None)
+    lost = result.reader is not None and (slot is None or result.slot_problem is not None)
     stopped = any(
         a.runstatus in ("failed", "dead") or a.subscription == "inactive" for a in result.agents
     )
@@ -91,15 +91,15 @@ def _show_reader(result: DistributionStatus) -> None:
     if slot is None and reader.publisher in result.unreachable:
         print(f"  slot {reader.slot}: not known, since {reader.publisher} is not reached")
     elif slot is None:
-        print(f"  slot {reader.slot}: it is gone; every subscription must be initialised anew")
+        print(f"  slot {reader.slot}: it is gone; `twopc reinitialise` every Subscriber")
     else:
         reads = f"read by pid {slot.active_pid}" if slot.active else "not in use"
         print(
             f"  slot {slot.name}: {reads}, {slot.lag_bytes} bytes not read, {slot.retained_bytes} kept"
             f" ({slot.wal_status})"
         )
-        if slot.problem:
-            print(f"  {slot.problem}")
+        if result.slot_problem:
+            print(f"  {result.slot_problem}")
     if reader.last_error:
         print(f"  last error: {reader.last_error}")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twopc.articles import Article
+from twopc.lsn import lsn_value
 from twopc.publisher import publication, slot, tracer
 from twopc.publisher.distribution import (
     AgentStatus,
@@ -47,6 +48,17 @@ class DistributionStatus:
     """Update mode of each Subscriber: ``sync tran`` or ``read only``."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Nodes that could not be queried, with the reason; their data is missing from this status."""
+
+    @property
+    def slot_problem(self) -> str | None:
+        """Why the log cannot be read from the slot, or would be read with a gap; None if it can, or is not known."""
+        reader, there = self.reader, self.slot
+        if reader is None or there is None or there.problem is not None:
+            return None if there is None else there.problem
+        begins, limit = there.confirmed_flush or "0/0", reader.slot_limit
+        if 0 < lsn_value(limit) < lsn_value(begins):
+            return slot.gap_text(reader.publisher, begins, limit)
+        return None
 
 
 class Inspection(TopologyComponent):

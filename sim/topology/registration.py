@@ -50,7 +50,7 @@ class Registration:
         if known is not None and not there and await self._article_ids(known[0]):
             raise ServerError(
                 f"replication slot {taken!r} of {self._wiring.publisher!r} is gone, and what was committed "
-                "since is lost to the Subscribers: `twopc unsubscribe` each of them and subscribe it again"
+                "since is lost to the Subscribers: `twopc reinitialise` every Subscriber first"
             )
         begins = await slot.create(here, taken, timeout_ms=self.slot_timeout_ms)
         try:
@@ -72,6 +72,27 @@ class Registration:
         for routine in await proc_execution.proc_articles(here):
             await routines.put_proc_article(distribution, number, routine)
         return number
+
+    async def restart_log(self) -> None:
+        """Begin the log anew if its slot is gone, was invalidated, or does not continue what is stored.
+
+        What was committed in between is lost to every Subscriber: all subscriptions are deactivated, and each is to
+        be reinitialised. The steps can be repeated after an interruption.
+
+        Raises:
+            ServerError: the log ends before the end of the store; the slot is none of ours, or cannot be created.
+        """
+        here, distribution = await self._wiring.at_publisher(), await self._wiring.at_distribution()
+        number, name = await self._distributed()
+        state = await slot.look(here, name)
+        if state is not None and not state.is_lost:
+            begins = slot.usable(state, here.info.dbname)
+            if await registry.continues(distribution, number, begins):
+                return
+        await registry.deactivate_all(distribution, number)
+        await slot.drop(here, name, end_reader=True)
+        begins = await slot.create(here, name, timeout_ms=self.slot_timeout_ms)
+        await registry.restart(distribution, number, begins, horizon=await slot.horizon(here))
 
     async def put_articles(self, articles: Sequence[DistributedArticle]) -> None:
         """Store the current definitions of articles in the distribution database."""

@@ -259,9 +259,12 @@ class Subscriptions(TopologyComponent):
     async def reinitialise(self, subscriber: str) -> None:
         """Replace every row of a Subscriber's copies while others continue to work; waits for its own transactions.
 
+        If the log cannot be continued (`Registration.restart_log`), every other subscription is deactivated.
+
         Raises:
             SubscriptionError: the node does not subscribe, or its rows were not copied by us (21070).
             LockTimeoutError: a transaction there does not end.
+            ServerError: see `Registration.restart_log`.
         """
         articles = await self._registration.chosen_articles(subscriber)
         if not articles:
@@ -269,6 +272,8 @@ class Subscriptions(TopologyComponent):
                 f"{subscriber!r} does not subscribe: `twopc subscribe {subscriber}` first"
             )
         await self._refuse_without_rows(subscriber)
+        if self._wiring.distribute:
+            await self._registration.restart_log()
         copy = ServerCopyTarget(
             self._installer,
             subscriber,

@@ -40,8 +40,13 @@ SUBSCRIBES = Statement(
     "select from msrepl.msdistribution_agents where (publisher_database_id, subscriber) = ($1::int, $2)",
     kept=False,
 )
-REMOVED_TO = Statement(
-    "select removed_to from msrepl.mspublisher_databases where id = $1::int", kept=False
+#: Positions before which the Subscriber cannot be, unless it was restored from a backup: up to where transactions were
+#: removed, and where it had reported to be.
+EARLIEST = Statement(
+    "select d.removed_to, coalesce(a.delivered, '0/0') from msrepl.mspublisher_databases d "
+    "left join msrepl.msdistribution_agents a on a.publisher_database_id = d.id and a.subscriber = $2 "
+    "where d.id = $1::int",
+    kept=False,
 )
 #: The transactions of as many blocks as contain the requested number, one row per block, in order. The first block
 #: may contain some at or before the position.

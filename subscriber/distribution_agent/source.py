@@ -166,20 +166,21 @@ class ServerSource:
             )
 
     async def _check_kept(self, position: int) -> None:
-        """Check that no transaction after the position was removed.
+        """Check that the Subscriber is not behind what it has reported: it was then restored from a backup.
 
-        Clean-up goes by reported positions: a Subscriber that was restored from a backup may be behind its
-        own.
+        Clean-up may have removed what it lacks; and it lacks its own transactions, which are not sent back to it.
         """
         if not (terms := self.subscription.terms):
             return
         first = max(position, min(each.after for each in terms))
-        rows = checked(await self.pipe.run((queries.REMOVED_TO, (self._text_id,)))).rows(0)
-        removed_to = str(rows[0][0]) if rows else "0/0"
-        if lsn_value(removed_to) > first:
+        names = (self._text_id, self.subscriber.encode())
+        rows = checked(await self.pipe.run((queries.EARLIEST, names))).rows(0)
+        earliest = max(lsn_value(str(lsn)) for lsn in rows[0]) if rows else 0
+        if earliest > first:
             raise DeliveryError(
-                f"{self.subscriber} is at {lsn_text(first)}, and what was committed up to {removed_to} is removed: it "
-                f"had reported that it has it. Was it restored from a backup? `twopc reinitialise {self.subscriber}`",
+                f"{self.subscriber} is at {lsn_text(first)}, and had reported that it has what was committed up to "
+                f"{lsn_text(earliest)}: it lacks at least its own transactions since, which are not sent back to it. "
+                f"Was it restored from a backup? `twopc reinitialise {self.subscriber}`",
                 node=self.subscriber,
             )
 

@@ -175,8 +175,8 @@ async def test_horizon(stored: AsyncConnection) -> None:
     assert await rows(stored, horizon) == [(150,)]
     for position, told, expected in (("1", 180, 180), ("2", 160, 180)):
         await stored.execute(
-            f"select msrepl.log_was_read({number}, read_to, registry_version, '0/{position}', now(), '{told}', false) "
-            "from msrepl.mspublisher_databases".encode()
+            f"select msrepl.log_was_read({number}, read_to, registry_version, '0/{position}', now(), '{told}', false,"
+            f" '0/{position}') from msrepl.mspublisher_databases".encode()
         )
         assert await rows(stored, horizon) == [(expected,)]
 

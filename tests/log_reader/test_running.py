@@ -74,7 +74,7 @@ async def history(rig: Rig) -> list[tuple[str]]:
 
 
 async def test_it_lets_the_slot_move_and_the_log_go(both: Rig) -> None:
-    async with running(both.reader()):
+    async with running(both.reader(reading=LogReaderProfile(snapshot_bytes=1))):
         await both.pub.execute("insert into item (id) values (1)")
         await arrives(both, 1)
         await both.pub.execute("create table unpublished as select generate_series(1, 50000)")

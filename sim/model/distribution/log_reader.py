@@ -197,7 +197,7 @@ class ModelLiveSource:
         """Whether the last read reached the end of the log."""
         self._durable = 0
         self.count = self.position = self.confirmed = 0
-        self.drained = False
+        self.drained = self.pressed = False
 
     @property
     def movable(self) -> bool:
@@ -228,9 +228,9 @@ class ModelLiveSource:
         return records[:READ_MAX], self._node.wal.durable
         yield  # makes this function a generator
 
-    async def confirm(self, lsn: int) -> None:
+    async def confirm(self, lsn: int, slot: int) -> None:
         """See `LogSourcePort`."""
-        self._slot.advance(lsn)
+        self._slot.advance(slot)
         self.confirmed = lsn
 
     async def ask(self) -> None:
@@ -254,6 +254,9 @@ class ModelStore:
     """The distribution database. See `StorePort`."""
 
     publisher = 1
+    last_seqno = last_commit_us = 0
+    slot_limit = 1 << 63
+    """There is no limit: no node of the model that has a slot or the store is restored from a backup."""
 
     def __init__(
         self, process: ModelLogReader, connection: Connection, store: PublisherStore, registry: Registry, read_to: int
@@ -303,6 +306,9 @@ class ModelStore:
         else:
             await connection.asked(partial(_and_commit, work), "store")
         self.read_to = batch.read_to
+
+    async def raise_slot_limit(self, lsn: int) -> None:
+        """Do nothing: the slot has no limit."""
 
     def _write(
         self,

@@ -66,7 +66,7 @@ class MovesFirst(LogReaderEngine):
 
     async def _take(self, block: list[bytes]) -> None:
         if self._live is not None:
-            await self._live.confirm(self._live.position)
+            await self._live.confirm(self._live.position, self._live.position)
         await super()._take(block)
 
 
