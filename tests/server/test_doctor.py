@@ -199,6 +199,42 @@ def test_remedy_goes_where_the_setting_was_made(fresh_database: Database) -> Non
     assert "DSN" in bad(examine(client, role_of_node="publisher"))[name].remedy
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("session_replication_role", "replica"), ("event_triggers", "off")]
+)
+def test_disabled_triggers(fresh_database: Database, plain: str, name: str, value: str) -> None:
+    """Whether they are disabled for all sessions, or for a role that is not the doctor's."""
+    database, dsn = fresh_database.name, fresh_database.dsn
+    for where in (
+        f'ALTER DATABASE "{database}"',
+        'ALTER ROLE "plain role"',
+        f'ALTER ROLE "plain role" IN DATABASE "{database}"',
+    ):
+        run(dsn, f"{where} SET {name} = {value}")
+        found = bad(examine(dsn, role_of_node="subscriber"))[name]
+        assert found.level == "error"
+        assert ("plain role" in found.state) == ("plain role" in where)
+        run(dsn, found.remedy)
+        assert bad(examine(dsn, role_of_node="subscriber")) == {}
+        run(dsn, f"{where} RESET {name}")
+
+
+def test_a_short_statement_timeout_does_not_stop_the_examination(fresh_database: Database) -> None:
+    run(fresh_database.dsn, f'ALTER DATABASE "{fresh_database.name}" SET statement_timeout = 1')
+    for _ in range(3):
+        assert bad(examine(fresh_database.dsn, role_of_node="subscriber")) == {}
+
+
+def test_a_slot_that_is_gone(fresh_database: Database) -> None:
+    """The distribution database knows it; slots of other databases are not looked for here."""
+    name = fresh_database.name
+    known = {"msrepl_gone": name, "msrepl_elsewhere": f"{name}_not"}
+    found = bad(examine(fresh_database.dsn, role_of_node="publisher", registered=known))
+    assert [*found] == ["slot msrepl_gone"]
+    assert found["slot msrepl_gone"].level == "error"
+    assert "twopc reinitialise" in found["slot msrepl_gone"].remedy
+
+
 def test_read_only_and_standby() -> None:
     with EmbeddedServer.start() as server:
         dsn = server.superuser_dsn("postgres")

@@ -11,7 +11,7 @@ from typing import LiteralString
 
 from psycopg import sql
 
-from twopc.doctor.finding import Finding, alter_system, literal, statement
+from twopc.doctor.finding import Finding, Level, alter_system, literal, statement
 from twopc.doctor.node import ExaminedNode, Setting
 from twopc.names import SLOT_PREFIX, BranchId
 
@@ -102,7 +102,7 @@ def replication_slots(node: ExaminedNode) -> Iterator[Finding]:
         " FROM pg_replication_slots"
         " WHERE database = current_database() AND wal_status = 'lost'"
     ):
-        drop = "SELECT pg_drop_replication_slot({}); -- then subscribe anew"
+        drop = "SELECT pg_drop_replication_slot({}); -- then `twopc reinitialise` every Subscriber"
         yield Finding(
             level="error",
             what=f"slot {slot['slot_name']}",
@@ -110,6 +110,21 @@ def replication_slots(node: ExaminedNode) -> Iterator[Finding]:
             remedy=statement(drop, sql.Literal(slot["slot_name"])),
         )
     yield from _unregistered(node)
+    yield from _missing(node)
+
+
+def _missing(node: ExaminedNode) -> Iterator[Finding]:
+    """Check that the slots that a distribution database knows of this database exist."""
+    there = {row["slot_name"] for row in node.rows("SELECT slot_name FROM pg_replication_slots")}
+    for name, database in sorted((node.registered or {}).items()):
+        if database == node.database and name not in there:
+            yield Finding(
+                level="error",
+                what=f"slot {name}",
+                state=f"does not exist, and the distribution database reads database {database} with it:"
+                " changes since it was dropped are lost to the Subscribers",
+                remedy="twopc reinitialise SUBSCRIBER -- every one",
+            )
 
 
 def _unregistered(node: ExaminedNode) -> Iterator[Finding]:
@@ -175,6 +190,9 @@ class _Limit:
     """Values that are safe, in the base unit; the first is recommended."""
     why: str
     publisher_only: bool = False
+    harmful: tuple[str, ...] = ()
+    """Values that are errors if another role has them: the spellings with which they can be set."""
+    level: Level = "warning"
 
 
 _LIMITS = (
@@ -203,6 +221,20 @@ _LIMITS = (
         why="invalidates the log reader's slot if it is further behind",
         publisher_only=True,
     ),
+    _Limit(
+        name="session_replication_role",
+        harmless=("origin", "local"),
+        harmful=("replica",),
+        why="triggers do not fire, so changes are made at one end only",
+        level="error",
+    ),
+    _Limit(
+        name="event_triggers",
+        harmless=("on",),
+        harmful=("off", "false", "no", "0"),
+        why="nothing refuses or notices ALTER TABLE of replicated tables",
+        level="error",
+    ),
 )
 
 
@@ -216,10 +248,35 @@ def limits(node: ExaminedNode) -> Iterator[Finding]:
             yield Finding(level="ok", what=limit.name, state=str(setting))
         else:
             yield Finding(
-                level="warning",
+                level=limit.level,
                 what=limit.name,
                 state=f"{setting}: {limit.why}",
                 remedy=_change(node, limit.name, setting, limit.harmless[0]),
+            )
+
+
+def settings_of_roles(node: ExaminedNode) -> Iterator[Finding]:
+    """Check that no role other than the one in use has a setting that disables triggers."""
+    for limit in _LIMITS:
+        for row in node.rows(
+            "SELECT r.rolname AS role, d.datname AS database, s.value FROM ("
+            " SELECT setrole, setdatabase, split_part(c, '=', 1) AS name, split_part(c, '=', 2) AS value"
+            " FROM pg_db_role_setting, unnest(setconfig) AS c) AS s"
+            " JOIN pg_roles r ON r.oid = s.setrole LEFT JOIN pg_database d ON d.oid = s.setdatabase"
+            " WHERE s.name = %s AND lower(s.value) = ANY (%s) AND r.rolname <> current_user"
+            " AND (d.datname IS NULL OR d.datname = current_database()) ORDER BY 1, 2",
+            limit.name,
+            list(limit.harmful),
+        ):
+            where = "" if row["database"] is None else " IN DATABASE {database}"
+            holes = {"role": row["role"], "name": limit.name}
+            if row["database"] is not None:
+                holes["database"] = row["database"]
+            yield Finding(
+                level=limit.level,
+                what=limit.name,
+                state=f"{row['value']} for role {row['role']}: {limit.why}",
+                remedy=statement("ALTER ROLE {role}" + where + " RESET {name};", **holes),
             )
 
 

@@ -6,7 +6,7 @@ This module must not depend on which results are good.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import psycopg
@@ -30,6 +30,7 @@ _CHECKS: tuple[Check, ...] = (
     rights.dblink,
     checks.link_password,
     checks.limits,
+    checks.settings_of_roles,
     checks.prepared_transactions,
 )
 
@@ -54,7 +55,7 @@ def core_finding() -> Finding:
 
 
 def examine(
-    dsn: str, *, role_of_node: RoleOfNode, registered: frozenset[str] | None = None
+    dsn: str, *, role_of_node: RoleOfNode, registered: Mapping[str, str] | None = None
 ) -> tuple[Finding, ...]:
     """Return the findings about the database that `dsn` names, as a node with the given role.
 
@@ -93,23 +94,24 @@ def examine(
         )
 
 
-def registered_slots(dsns: Iterable[str]) -> frozenset[str] | None:
-    """Return the slots that distribution databases know; None if there are no such databases, or one of them cannot
+def registered_slots(dsns: Iterable[str]) -> dict[str, str] | None:
+    """Return the slots that distribution databases know, each with the name of the Publisher's database; None if there are no such databases, or one of them cannot
     be read.
     """
-    results: list[str] = []
+    results: dict[str, str] = {}
     asked = False
     for dsn in dsns:
         try:
             with _connect(parse_dsn(dsn)) as connection:
                 known = "SELECT to_regclass('msrepl.mspublisher_databases') IS NOT NULL AS known"
                 if any(row["known"] for row in connection.execute(known)):
-                    slots_known = "SELECT slot FROM msrepl.mspublisher_databases"
-                    results += [row["slot"] for row in connection.execute(slots_known)]
+                    slots_known = "SELECT slot, publisher_db FROM msrepl.mspublisher_databases"
+                    rows = connection.execute(slots_known)
+                    results |= {row["slot"]: row["publisher_db"] for row in rows}
         except (psycopg.Error, ServerError):
             return None  # the examination of that database reports the reason
         asked = True
-    return frozenset(results) if asked else None
+    return results if asked else None
 
 
 def missing_grants(dsn: str, coordinator_role: str, roles: Iterable[str]) -> tuple[str, ...]:
@@ -155,7 +157,7 @@ def _connect(parameters: dict[str, Any]) -> psycopg.Connection[dict[str, Any]]:
         dsn,
         autocommit=True,
         row_factory=dict_row,
-        options=path.options(dsn, {}),
+        options=path.options(dsn, {"statement_timeout": "0"}),
     )
 
 

@@ -5,7 +5,7 @@ This module must not depend on which queries are made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
@@ -22,8 +22,10 @@ class ExaminedNode:
     role_of_node: RoleOfNode
     asks_for_password: bool
     """Whether the server asks for a password of a role that no special rule names."""
-    registered: frozenset[str] | None = None
-    """The slots that the distribution databases given with the Publisher know; None if none was given."""
+    registered: Mapping[str, str] | None = None
+    """The slots that the distribution databases given with the Publisher know, each with the name of the Publisher's
+    database; None if none was given.
+    """
 
     @property
     def role(self) -> str:
