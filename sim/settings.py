@@ -71,6 +71,14 @@ def duration_ms(text: str) -> int:
     return int(float(match[1]) * _UNITS_MS[match[2]])
 
 
+def _limit_ms(text: str) -> int:
+    """Return the milliseconds of a time limit; raise ValueError for none at all."""
+    result = duration_ms(text)
+    if not result:
+        raise ValueError(f"a time limit over 0, not '{text}'")
+    return result
+
+
 def _count(text: str, *, least: int) -> int:
     if not re.fullmatch(r"\d+", text) or int(text) < least:
         raise ValueError(f"a number from {least}, not '{text}'")
@@ -99,7 +107,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "pg": str,
     "seed": lambda text: _count(text, least=0),
     "jobs": lambda text: _count(text, least=1),
-    "timeout_ms": duration_ms,
+    "timeout_ms": _limit_ms,
     "out": str,
     "keep": _one_of("failed", "all", "none"),
     "orders": _orders,

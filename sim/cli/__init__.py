@@ -16,6 +16,7 @@ import typer
 from twopc.sim.cli.connection_strings import without_passwords
 from twopc.sim.cli.exits import EXIT_HELP, INTERRUPTED, UNREAD, exit_code
 from twopc.sim.cli.lazy import LazyGroup
+from twopc.sim.cli.signs import replace_missing
 
 _UsageError: Any = typer.BadParameter.__base__  # Typer does not export the class itself
 
@@ -166,6 +167,8 @@ def main() -> None:
         # closed, as by >&-: the next file that is opened must not get its descriptor
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 # until the process ends
+    for stream in (sys.stdout, sys.stderr):
+        replace_missing(stream)
     try:
         app(prog_name="twopc")  # however it was started, as completion uses this name
     except Exception as error:

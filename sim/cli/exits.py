@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import traceback
 from collections.abc import Mapping
@@ -77,6 +78,9 @@ def exit_code(error: Exception) -> int:
         where = f" {error.filename}" if error.filename is not None else ""
         _tell(f"error: cannot write{where}: {error.strerror}")
         return ENVIRONMENT
+    if isinstance(error, FileNotFoundError) and not _has_working_directory():
+        _tell("error: the working directory does not exist any more: change to another one")
+        return ENVIRONMENT
     from twopc.sim.model.loop import HungError  # late, as it imports the simulation
 
     if isinstance(error, HungError):
@@ -85,6 +89,14 @@ def exit_code(error: Exception) -> int:
     _tell("".join(traceback.format_exception(error)).rstrip())
     _tell("internal error: this is a fault of twopc, not of your scenario")
     return INTERNAL
+
+
+def _has_working_directory() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _tell(text: str) -> None:

@@ -66,7 +66,10 @@ def matrix(
         and any(order.generate is None for order in each.scenario.orders)
     ]
     if not chosen:
-        print("nothing selected: no scenario has that tag, or matches", file=sys.stderr)
+        from twopc.sim.cli.play import nothing_text
+
+        text = nothing_text([tag] if tag else None, k)
+        print(f"nothing selected: {text}; `twopc list` shows tags", file=sys.stderr)
         raise typer.Exit(NOTHING)
     folder = into.parent if into is not None else Path()
     text = table(asyncio.run(_played(chosen)), folder)

@@ -50,7 +50,7 @@ def sync(
     fail_on: FailOn = None,
     only: Annotated[
         Literal["upload"] | None,
-        typer.Option(help="upload: nothing comes down; a session without --only brings it."),
+        typer.Option(help="upload: download nothing; a later session without --only does."),
     ] = None,
     level: Annotated[
         int | None,
@@ -186,7 +186,9 @@ def generations(
         list[str] | None, typer.Argument(metavar="[NODE]...", help="Nodes. Default: all.")
     ] = None,
     nodes: MergeNodes = None,
-    limit: Annotated[int, typer.Option(min=1, help="So many closed ones of each node.")] = 10,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Number of closed generations of each node.")
+    ] = 10,
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:

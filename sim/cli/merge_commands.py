@@ -13,7 +13,10 @@ _TABLE = {
     "generations": ("merge:generations", "Show the newest generations of nodes."),
     "publish": ("merge_publish:publish", "Publish a table for merging."),
     "unpublish": ("merge_publish:unpublish", "Drop an article of a merge publication."),
-    "snapshot": ("merge_snapshot:snapshot", "Write what Subscribers begin with into files."),
+    "snapshot": (
+        "merge_snapshot:snapshot",
+        "Write initial tables and rows of Subscribers to files.",
+    ),
     "subscribe": ("merge_publish:subscribe", "Create a Subscriber's merge subscription."),
     "unsubscribe": ("merge_publish:unsubscribe", "Drop a merge subscription."),
     "status": ("merge_status:status", "Show subscriptions, and what waits between nodes."),
@@ -26,7 +29,7 @@ _TABLE = {
         "merge_status:validate",
         "Compare rows with the Publisher's, and repair them.",
     ),
-    "reinit": ("merge_upkeep:reinit", "Have a Subscriber begin anew."),
+    "reinit": ("merge_upkeep:reinit", "Initialise a Subscriber again."),
     "cleanup": ("merge_upkeep:cleanup", "Remove metadata that is no longer needed."),
     "partitions": (
         "merge_upkeep:partitions",

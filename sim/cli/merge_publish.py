@@ -42,7 +42,7 @@ Resolver = Annotated[
     str | None,
     typer.Option(
         metavar="RESOLVER",
-        help="Who decides conflicts: 'additive(stock)', … Default: priorities.",
+        help="Resolver of conflicts, as 'additive(stock)'. Default: by priority.",
     ),
 ]
 Compensate = Annotated[
@@ -51,27 +51,32 @@ Compensate = Annotated[
 ]
 Upload = Annotated[
     Literal["normal", "kept", "refused"],
-    typer.Option(help="What becomes of changes at Subscribers."),
+    typer.Option(help="Whether changes at Subscribers are uploaded, kept there, or refused."),
 ]
-Deletes = Annotated[Literal["carried", "kept"], typer.Option(help="What becomes of deletions.")]
+Deletes = Annotated[
+    Literal["carried", "kept"],
+    typer.Option(
+        help="Whether deletions are propagated, or kept at the node where they were made."
+    ),
+]
 IdentityRange = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="So many identity values has a range of a client subscription. Default of ranges: 1000.",
+        help="Number of identity values in a range of a client subscription. Default with ranges: 1000.",
     ),
 ]
 PubIdentityRange = Annotated[
     int | None,
     typer.Option(
-        metavar="N", help="So many has one of a server subscription. Default of ranges: 10000."
+        metavar="N", help="Number in a range of a server subscription. Default with ranges: 10000."
     ),
 ]
 Threshold = Annotated[
     int | None,
     typer.Option(
         metavar="PERCENT",
-        help="So much of a range is used up when a session brings another. Default of ranges: 80.",
+        help="Used part of a range from which on a session allots another. Default with ranges: 80.",
     ),
 ]
 
@@ -194,7 +199,7 @@ def subscribe(
     """Create a Subscriber's subscription to everything that is published (sp_addmergesubscription).
 
     Creates tables, rows and triggers while the other nodes continue. Name the Publisher and the Subscriber. If it is
-    cut off while a snapshot is delivered, run it again: it goes on at the next file.
+    cut off while a snapshot is delivered, run it again: it continues with the next file.
     """
     from twopc.sim.merge.attachment import attach_subscriber
 
@@ -220,7 +225,7 @@ def subscribe(
 
 
 def unsubscribe(subscriber: Subscriber, nodes: MergeNodes = None, folder: Folder = None) -> None:
-    """Drop a subscription at both ends; the rows stay (sp_dropmergesubscription). Changes not sent are not sent."""
+    """Drop a subscription at both ends; the rows stay (sp_dropmergesubscription). Changes that were not sent stay unsent."""
 
     async def work(topology: MergeTopology) -> None:
         await topology.unsubscribe(subscriber)

@@ -31,14 +31,14 @@ Hosts = Annotated[
     typer.Option(
         "--partition",
         metavar="HOST_NAME",
-        help="Of a filtered publication: whose rows. Repeatable. Default: only the tables are described.",
+        help="Partition of a filtered publication. Repeatable. Default there: the tables without rows.",
     ),
 ]
 OnDemand = Annotated[
     bool | None,
     typer.Option(
         "--on-demand/--no-on-demand",
-        help="Whether Subscribers for which there is no snapshot have one made. Default: as before.",
+        help="Whether a snapshot is made for a Subscriber that has none. Default: unchanged.",
     ),
 ]
 
@@ -48,30 +48,37 @@ def snapshot(
     where: Annotated[
         Path | None,
         typer.Option(
-            "--folder", metavar="FOLDER", help="Where to write. Default: where the last one is."
+            "--folder",
+            metavar="FOLDER",
+            help="Folder to write to. Default: that of the last snapshot.",
         ),
     ] = None,
     hosts: Hosts = None,
     login: Annotated[
-        str | None, typer.Option("--login", help="Likewise, where filters look at the login.")
+        str | None, typer.Option("--login", help="The partition's login, if filters use the login.")
     ] = None,
     publisher: Annotated[
         str | None,
         typer.Option("--at", metavar="NODE", help="The republisher. Default: the Publisher."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="So many connections read at a time.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Number of connections that read at the same time.")
+    ] = 1,
     data_format: Annotated[
         Literal["text", "binary"],
         typer.Option(
             "--format",
-            help="Of rows; binary is quicker to load, by servers of the same major version only.",
+            help="Format of rows; binary loads faster, but only into servers of the same major version.",
         ),
     ] = "text",
     on_demand: OnDemand = None,
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Write what Subscribers begin with into files (the Snapshot Agent). Begun again, it goes on at the next file."""
+    """Write the initial tables and rows of Subscribers to files (the Snapshot Agent).
+
+    After an interruption the same command continues with the next file.
+    """
     values: list[str | None] = [*hosts] if hosts else [None]
 
     async def work(topology: MergeTopology) -> list[SnapshotReport]:

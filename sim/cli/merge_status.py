@@ -146,7 +146,7 @@ def sessions(
         str | None, typer.Argument(metavar="[NODE]", help="A Subscriber. Default: all.")
     ] = None,
     nodes: MergeNodes = None,
-    limit: Annotated[int, typer.Option(min=1, help="So many, the newest.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, help="Number of sessions.")] = 10,
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
@@ -247,7 +247,7 @@ def validate(
         bool,
         typer.Option(
             "--repair",
-            help="Have rows that differ travel again from the Publisher with the next session.",
+            help="Make the next session send rows that differ again from the Publisher.",
         ),
     ] = False,
     folder: Folder = None,

@@ -35,10 +35,10 @@ def reinit(
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Have a Subscriber begin anew with the rows that its Publisher has, and all that subscribe at it.
+    """Initialise a Subscriber again with the rows of its Publisher, and all Subscribers below it.
 
-    Says how many rows had changes that the Publisher never got; these are lost. If it is cut off while a snapshot is
-    delivered, run it again: it goes on at the next file.
+    Prints how many rows had changes that the Publisher never received; these are lost. If it is interrupted while a
+    snapshot is delivered, run it again: it continues with the next file.
     """
 
     async def work(topology: MergeTopology) -> Reinitialisation:
@@ -83,10 +83,12 @@ def partitions(
     nodes: MergeNodes = None,
     add: Annotated[
         list[str] | None,
-        typer.Option("--add", metavar="HOST_NAME", help="Make the partition of it. Repeatable."),
+        typer.Option(
+            "--add", metavar="HOST_NAME", help="Add the partition of this host name. Repeatable."
+        ),
     ] = None,
     login: Annotated[
-        str | None, typer.Option("--login", help="Likewise, where filters look at the login.")
+        str | None, typer.Option("--login", help="The partition's login, if filters use the login.")
     ] = None,
     check: Annotated[
         bool,

@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from twopc.sim.scenario.stage import Theatre
 
 
+def nothing_text(tags: Sequence[str] | None, expression: str | None) -> str:
+    """Describe a selection by ``--tag`` and ``-k`` that fits no order of any scenario."""
+    tagged = f" of a scenario with --tag {' or '.join(tags)}" if tags else ""
+    return f"there is no order{tagged}" + (f" that matches -k {expression!r}" if expression else "")
+
+
 def selection_of(options: RunOptions) -> Selection:
     """Return what is to be played."""
     settings = options.settings
@@ -94,10 +100,7 @@ async def play(
             return NOTHING
     chosen = [each for each in loaded if groups(each, selection)]
     if not chosen:
-        print(
-            "nothing selected: no order has that name or matches, or no scenario that tag",
-            file=sys.stderr,
-        )
+        print(f"nothing selected: {nothing_text(options.tag, options.k)}", file=sys.stderr)
         return NOTHING
     console = terminal.console(
         sys.stderr if options.as_json or options.progress == "json" else None

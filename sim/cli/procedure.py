@@ -74,8 +74,8 @@ def publish(
         bool,
         typer.Option(
             "--xact-abort/--no-xact-abort",
-            help="An error goes on to the caller. Or it is a warning: all that the call did is undone, not its "
-            "last statement alone as in the original, and the call travels all the same.",
+            help="Pass an error on to the caller, or report it as a warning. After a warning the whole call is "
+            "rolled back (in SQL Server only its last statement), and it is sent to the Subscribers nevertheless.",
         ),
     ] = True,
     replicate_ddl: Ddl = True,

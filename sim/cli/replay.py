@@ -42,7 +42,8 @@ def replay(options: ReplayOptions) -> None:
     and last sequence number, and compared with live tables if nodes are named. On PostgreSQL, transactions are
     carried out once more at the nodes of another topology, side by side, and all rows compared at the end.
     On the model, a recorded load is simulated again, as it was or under other delays, agents, Subscribers.
-    Of a run, each session says what it said once more, and is held against what it was told then.
+    Of a recorded run, the statements of each session are sent again, and the results compared with the recorded
+    ones.
     """
     spark = options.spark.options()
     from twopc.sim.spark.replay.runs import log_of

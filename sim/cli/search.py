@@ -87,7 +87,7 @@ def search(options: SearchOptions) -> None:
     from twopc.sim.scenario.search_program import script_of
 
     if sum((options.every, bool(options.runs), bool(options.replay))) != 1:
-        raise typer.BadParameter("one of --all, --runs and --replay", param_hint="search")
+        raise typer.BadParameter("name one of --all, --runs and --replay", param_hint="search")
     loaded = load(options.file)
     if loaded.scenario.merges:
         from twopc.sim.cli.search_merge import search_merge  # most files do not merge

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,9 @@ def _with(asked: MarkOptions, options: Mapping[str, Any], where: str) -> MarkOpt
     known = [field.name for field in fields(MarkOptions)]
     for name in options:
         if name not in known:
-            raise wrong(f"{where}: no option {name!r}; options are {', '.join(known)}")
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f", did you mean {near[0]!r}?" if near else ";"
+            raise wrong(f"{where}: no option {name!r}{meant} options are {', '.join(known)}")
     made = replace(asked, **options)
     if made.policy != "reject":
         raise wrong(
@@ -115,6 +118,29 @@ def _with(asked: MarkOptions, options: Mapping[str, Any], where: str) -> MarkOpt
             f"{where}: faults={made.faults!r}: each is written as in scenario files, "
             "{'at': 'coordinator.decision_logged', 'do': 'crash coordinator'}"
         )
-    if made.reset not in ("clone", "truncate", "none"):
-        raise wrong(f"{where}: reset={made.reset!r}: 'clone', 'truncate' or 'none'")
+    for name, words in _words().items():
+        value = getattr(made, name)
+        if value not in words:
+            known = ", ".join(repr(each) for each in words if each is not None)
+            raise wrong(f"{where}: {name}={value!r}: use one of {known}")
+    if isinstance(made.subscribers, str):
+        raise wrong(
+            f"{where}: subscribers={made.subscribers!r}: a number, or a list: [{made.subscribers!r}]"
+        )
+    if not isinstance(made.lock_timeout_ms, int) or made.lock_timeout_ms < 1:
+        raise wrong(f"{where}: lock_timeout_ms={made.lock_timeout_ms!r}: milliseconds, from 1")
     return made
+
+
+def _words() -> Mapping[str, Sequence[str | None]]:
+    """Return the values of those options that take one of several words."""
+    from twopc.drivers.plan import SHIPPING  # late, as it loads psycopg
+    from twopc.protocol import VARIANTS
+    from twopc.sim.sessions.local import LEVELS
+
+    return {
+        "reset": ("clone", "truncate", "none"),
+        "isolation": (None, *LEVELS),
+        "shipping": SHIPPING,
+        "commit": tuple(VARIANTS),
+    }

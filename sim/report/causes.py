@@ -13,9 +13,11 @@ from twopc.sim.report.breaches import REASONS, Reasons, behind, lost_text, lost_
 from twopc.sim.report.changes import changed_text
 from twopc.sim.report.dependencies import across_nodes, is_locking_read
 from twopc.sim.report.events import (
+    STILL_OPEN,
     AgentDelivery,
     DoubtfulStep,
     PassedTransaction,
+    Remark,
     StepEnd,
     StepError,
     StepRefusal,
@@ -172,6 +174,8 @@ def _accepted(fold: Fold, ended: StepEnd) -> Reasons:
     unseen = across_nodes(fold)
     if any(unseen):
         return unseen
+    if ended.tag == "COMMIT":
+        return f"every statement of {ended.session} was accepted", ""
     before = [each for each in fold.changes.authors if each.seq < ended.seq]
     others = [each for each in before if each.session != ended.session]
     text = (
@@ -199,6 +203,9 @@ def _session(fold: Fold, name: str) -> Reasons:
         why = refused_because(last, fold)
         return f"{last.step} was refused: {why}", _not_synced(fold, last)
     if fold.outcomes.get(name) == "rolled back":
+        left = [each for each in fold.of(Remark) if each.session == name]
+        if any(each.message.startswith(STILL_OPEN) for each in left):
+            return f"{name}'s transaction was still open at the end of the order", ""
         return f"nothing of {name} was refused: it was rolled back on purpose", ""
     author = fold.last_of(name)
     for stale in fold.stale(author) if author is not None else ():

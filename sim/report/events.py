@@ -91,6 +91,10 @@ class Standstill(HistoryEvent):
     __slots__ = ()
 
 
+#: Beginning of the remark about a session whose transaction the runner rolls back, as the order has no end of it.
+STILL_OPEN = "still open at the end of the order"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Remark(HistoryEvent):
     """Any other information for the reader."""

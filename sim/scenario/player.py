@@ -13,6 +13,7 @@ from typing import Literal
 from twopc.errors import TransactionError
 from twopc.sim.checkers import LAST_SYNC
 from twopc.sim.report.behaviour import fingerprint
+from twopc.sim.report.events import STILL_OPEN
 from twopc.sim.report.history import HistoryRecord, OrderHistory
 from twopc.sim.scenario.case_sessions import CaseSessions, StuckError, now_s
 from twopc.sim.scenario.expectations import EVERYWHERE
@@ -377,7 +378,7 @@ class Player(CaseSessions):
                     "info",
                     session=lane.name,
                     node=lane.node,
-                    message="still open at the end of the order: rolled back",
+                    message=f"{STILL_OPEN}: rolled back",
                 )
                 lane.start(StepPlay(name="", step=ROLLBACK))
         await self._drain("rolled back")

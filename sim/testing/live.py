@@ -113,7 +113,7 @@ class LiveSession:
         is_coordinated: bool,
     ) -> None:
         if isolation is not None and isolation not in LEVELS:
-            raise ValueError(f"isolation {isolation!r}: use one of {', '.join(LEVELS)}")
+            raise ConfigurationError(f"isolation {isolation!r}: use one of {', '.join(LEVELS)}")
         self.surroundings = surroundings
         self.node = session.node
         self.name = name

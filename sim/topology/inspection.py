@@ -96,6 +96,9 @@ class Inspection(TopologyComponent):
                         versions=modes.get(subscriber) != "read only",
                     )
         if results:
+            results.append(
+                "changes that are not delivered yet differ too: deliver by sync() or settle()"
+            )
             raise AssertionError("not converged:\n  " + "\n  ".join(results))
 
     async def _articles_at(self, subscriber: str) -> list[Article]:

@@ -318,8 +318,9 @@ class Nodes:
         try:
             admin = await admin_of(own)
         except psycopg.OperationalError as error:
-            where = " and ".join(repr(node.name) for node in own)
-            raise ServerError(f"node {where} cannot be reached: {error}") from None
+            names = [repr(node.name) for node in own]
+            where = f"node {names[0]}" if len(names) == 1 else f"nodes {', '.join(names)}"
+            raise ServerError(f"{where} cannot be reached: {error}") from None
         async with admin:
             await _check_fit(admin, own)
             kinds = {node.kind for node in own}

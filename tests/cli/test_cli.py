@@ -113,6 +113,25 @@ def test_nothing_selected(twopc, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "-k", "nobody"], "there is no order that matches -k 'nobody'"),
+        (
+            ["run", "--tag", "none", "-k", "alice"],
+            "there is no order of a scenario with --tag none that matches -k 'alice'",
+        ),
+        (
+            ["matrix", "--tag", "none"],
+            "there is no order of a scenario with --tag none; `twopc list` shows tags",
+        ),
+    ],
+)
+def test_nothing_selected_names_what_was_asked_for(twopc, words, message):
+    done = twopc(*words, LOST_UPDATE)
+    assert (done.returncode, done.stderr) == (exits.NOTHING, f"nothing selected: {message}\n")
+
+
 def test_check(twopc):
     done = twopc("check", ROOT / "scenarios")
     assert done.returncode == 0

@@ -109,6 +109,7 @@ def test_an_error_names_the_source_of_the_value(tmp_path, name, of):
         ("jobs = [2]", r"it is text or a number, not \[2\]"),
         ("timeout = 'soon'", "a duration is written as 500ms, 5s or 2m, not 'soon'"),
         ("timeout = 30", "a duration is written as 500ms, 5s or 2m, not '30'"),
+        ("timeout = '0s'", "timeout in .*: it is a time limit over 0, not '0s'"),
         ("keep = 'some'", "it is failed, all or none, not 'some'"),
         ("orders = 'sample:0'", "it is all or sample:N, not 'sample:0'"),
         ("servers = 'two'", "it is one or each, not 'two'"),

@@ -46,21 +46,40 @@ def test_what_is_wrong_is_said_in_one_line(project: Project) -> None:
         def test_nobody(twopc): pass
 
         @pytest.mark.twopc(shipping="by sea")
-        def test_shipping(twopc): twopc.session("sub1").begin()
+        def test_shipping(twopc): pass
+
+        @pytest.mark.twopc(commit="presumed_nothin")
+        def test_commit(twopc): pass
+
+        @pytest.mark.twopc(isolation="serialisable")
+        def test_isolation(twopc): pass
+
+        @pytest.mark.twopc(subscribers="north")
+        def test_letters(twopc): pass
+
+        @pytest.mark.twopc(lock_timeout_ms="5s")
+        def test_lock_timeout(twopc): pass
+
+        def test_isolation_of_a_session(twopc): twopc.session("sub1", isolation="serialisable")
         """
     )
     result = project.run("-q")
     result.stdout.fnmatch_lines(
         [
-            "*@pytest.mark.twopc: no option 'subscriber'; options are subscribers, *",
+            "*@pytest.mark.twopc: no option 'subscriber', did you mean 'subscribers'? options are subscribers, *",
             "*@pytest.mark.twopc: policy='overwrite'*",
             "*faults=?'crash'?: each is written as in scenario files*",
             "*nth is the number of an arrival, from 1: not 0*",
             "*takes named options only*",
-            "*reset='burn': 'clone', 'truncate' or 'none'*",
+            "*reset='burn': use one of 'clone', 'truncate', 'none'*",
             "*subscribers=0: a topology has at least one Subscriber*",
+            "*shipping='by sea': use one of 'eager', 'lazy'*",
+            "*commit='presumed_nothin': use one of 'presumed_abort', *",
+            "*isolation='serialisable': use one of 'read committed', *",
+            "*subscribers='north': a number, or a list: ?'north'?*",
+            "*lock_timeout_ms='5s': milliseconds, from 1*",
             "*there is a fault 'one' already: give this one another id*",
-            "*shipping*by sea*",
+            "*ConfigurationError: isolation 'serialisable': use one of read committed, *",
         ]
     )
 

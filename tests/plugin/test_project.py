@@ -187,6 +187,7 @@ def test_what_a_failure_shows(project: Project) -> None:
             "pytest test_it.py::test_in_an_order --twopc-orders 'b0 a0' --twopc-seed 3",
             "E       AssertionError: not converged:",
             "E         account id=1 at sub1 is missing",
+            "E         changes that are not delivered yet differ too: deliver by sync() or settle()",
         ]
     )
     shown = result.stdout.str()

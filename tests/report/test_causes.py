@@ -133,6 +133,32 @@ def test_a_session_that_is_in_doubt(outcome: str, reason: str, verb: str) -> Non
     assert because_of(Fold(doubt), {"check": "tables.account"})[1] == recovery
 
 
+@pytest.mark.parametrize(
+    ("end", "because"),
+    [
+        (
+            [sent("rollback", step="a_end"), ended(step="a_end", tag="ROLLBACK")],
+            "nothing of alice was refused: it was rolled back on purpose",
+        ),
+        (
+            [ended("info", step="", message="still open at the end of the order: rolled back")],
+            "alice's transaction was still open at the end of the order",
+        ),
+    ],
+)
+def test_a_session_that_is_rolled_back(end: list[HistoryRecord], because: str) -> None:
+    order = made(
+        *write("alice", "sub1", 1)[:3], *end, ended("outcome", step="", message="rolled back")
+    )
+    assert because_of(Fold(order), {"check": "sessions.alice"}) == (because, "")
+
+
+def test_a_commit_that_is_not_expected() -> None:
+    order = made(*write("alice", "sub1", 1))
+    told = because_of(Fold(order), {"check": "steps.a_end"})
+    assert told == ("every statement of alice was accepted", "")
+
+
 def test_a_sync() -> None:
     (_, order), *_ = by_order(records("no_echo"))
     assert because_of(Fold(order), {"check": "steps.a_sync"}) == (

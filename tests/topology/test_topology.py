@@ -209,7 +209,7 @@ async def test_mistakes_are_named(server: EmbeddedServer) -> None:
         Topology(dsns={"pub": "host=nowhere"})
     with pytest.raises(ConfigurationError, match="'store a' cannot be part of a gid"):
         Topology(subscribers=("store a",))
-    with pytest.raises(ServerError, match="'pub' and 'distribution' cannot be reached"):
+    with pytest.raises(ServerError, match="nodes 'pub', 'distribution' cannot be reached"):
         async with Topology(dsns={"pub": "host=/nowhere"}, subscribers=(), name="shop"):
             pass
     with pytest.raises(ConfigurationError, match="two nodes are called 'pub'"):

@@ -13,7 +13,7 @@ from twopc.protocol import VARIANTS, Settings
 from twopc.together import together
 
 _ISOLATION = ("read committed", "repeatable read", "serializable")
-_SHIPPING = ("eager", "lazy")
+SHIPPING = ("eager", "lazy")
 
 #: The application is answered when it can see its changes at both nodes. Both get the commit at once, the
 #: Publisher first: a client that has seen the changes at the Subscriber and finds the Publisher's row still locked
@@ -108,7 +108,7 @@ class TransactionPlans:
         if plan is None:
             for name, value, known in (
                 ("isolation", isolation or _ISOLATION[0], _ISOLATION),
-                ("shipping", shipping, _SHIPPING),
+                ("shipping", shipping, SHIPPING),
                 ("commit", commit, tuple(SETTINGS)),
             ):
                 if value not in known:

@@ -191,7 +191,12 @@ def _copy(source: Path, target: Path, user: ServerUser | None) -> None:
     if user is not None:
         commands.append(["chown", "-R", f"{user.uid}:{user.gid}", target])
     for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError as error:
+            raise ServerError(
+                f"the program {command[0]} is not in the search path: add its folder to PATH"
+            ) from error
         if done.returncode != 0:
             raise ServerError(
                 f"the cached cluster {source} cannot be copied: {done.stderr.strip()}: free some space there"
