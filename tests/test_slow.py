@@ -21,7 +21,7 @@ import pytest
 @pytest.mark.xdist_group("slow")
 @pytest.mark.parametrize("number", range(20))
 def test_slow(number):
-    with open("workers", "a") as file:
+    with open("workers", "a", encoding="utf-8") as file:
         print(os.environ.get("PYTEST_XDIST_WORKER"), file=file)
 
 @pytest.mark.always
@@ -64,7 +64,7 @@ def test_a_group_is_drawn_alike_and_played_by_one_worker(project: Path) -> None:
     (project / "workers").unlink()
     xdist = ("-p", "xdist", "-n", "2", "--dist", "loadgroup")
     assert passed(project, *xdist, "--slow-s", "30") == 6 + 2
-    assert len({*(project / "workers").read_text().splitlines()}) == 1
+    assert len({*(project / "workers").read_text(encoding="utf-8").splitlines()}) == 1
 
 
 def test_another_seed_draws_others(monkeypatch: pytest.MonkeyPatch) -> None:

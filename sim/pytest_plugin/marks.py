@@ -121,14 +121,15 @@ def _with(asked: MarkOptions, options: Mapping[str, Any], where: str) -> MarkOpt
     for name, words in _words().items():
         value = getattr(made, name)
         if value not in words:
-            known = ", ".join(repr(each) for each in words if each is not None)
-            raise wrong(f"{where}: {name}={value!r}: use one of {known}")
+            usable = ", ".join(repr(each) for each in words if each is not None)
+            raise wrong(f"{where}: {name}={value!r}: use one of {usable}")
     if isinstance(made.subscribers, str):
         raise wrong(
             f"{where}: subscribers={made.subscribers!r}: a number, or a list: [{made.subscribers!r}]"
         )
-    if not isinstance(made.lock_timeout_ms, int) or made.lock_timeout_ms < 1:
-        raise wrong(f"{where}: lock_timeout_ms={made.lock_timeout_ms!r}: milliseconds, from 1")
+    timeout: object = made.lock_timeout_ms
+    if not isinstance(timeout, int) or timeout < 1:
+        raise wrong(f"{where}: lock_timeout_ms={timeout!r}: milliseconds, from 1")
     return made
 
 

@@ -18,7 +18,7 @@ from twopc.sim.scenario.check import parse
 from twopc.sim.scenario.model_check import unknown
 from twopc.sim.scenario.postgres_theatre import PostgresTheatre
 from twopc.sim.scenario.run import RunVerdict, run
-from twopc.sim.scenario.values import Selection
+from twopc.sim.scenario.values import Cell, Selection
 
 FILE = """
 twopc: 1
@@ -201,7 +201,7 @@ def test_what_the_model_does_not_know_is_refused_by_name() -> None:
         .replace("n < 9", "m < 9")
         .replace(", n: 0}", "}")
     )
-    assert [message for _, message in unknown(document.scenario)] == [
+    assert [message for _, message in unknown(document.scenario, Cell())] == [
         "the model does not know the type INT4RANGE"
     ]
 

@@ -142,7 +142,7 @@ def test_the_levels(bank: TestTopology) -> None:
     with pytest.raises(RejectedError) as caught:
         alice.execute(STALE)
     assert getattr(caught.value, "kind", "") in ("serialization_failure", "version_mismatch")
-    with pytest.raises(ValueError, match="isolation 'chaos'"):
+    with pytest.raises(ConfigurationError, match="isolation 'chaos'"):
         bank.session("sub1", isolation="chaos")
 
 

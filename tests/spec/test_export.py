@@ -127,14 +127,16 @@ def test_a_value_of_another_file_is_refused_with_its_place_there(tmp_path: Path)
     """The error names the file, line and column of the value itself, and shows its line."""
     (tmp_path / "till.yaml").write_text(
         "twopc: 1\ntables:\n  till:\n    columns: {id: int primary key, note: text}\n"
-        "    rows:\n      - {id: 1, note: none}\n      - {id: 2, note: 'a } b'}\n"
+        "    rows:\n      - {id: 1, note: none}\n      - {id: 2, note: 'a } b'}\n",
+        encoding="utf-8",
     )
     main = tmp_path / "main.twopc.yaml"
     main.write_text(
         "twopc: 1\nname: till\ninclude: till.yaml\n"
         "topology: {publisher: pub, subscribers: [], distribution: none}\n"
         "sessions:\n  ada:\n    node: pub\n    steps:\n      - step: {sql: select 1}\n"
-        "orders:\n  - {name: one, steps: [step]}\n"
+        "orders:\n  - {name: one, steps: [step]}\n",
+        encoding="utf-8",
     )
 
     with pytest.raises(ScenarioError, match="a closing brace ends") as caught:

@@ -1,8 +1,8 @@
 """The processing of each message of the log and of each command: one source, compiled if possible.
 
-At installation `setup.py` compiles `MODULES` with mypyc if there is a C compiler. Otherwise they run as Python, with the
-shortcut of `plain`. Both give the same results, byte for byte. A compiled module is named after its source, so that it is never used for
-another one.
+At installation `setup.py` compiles `MODULES` with mypyc if there is a C compiler. Otherwise they run as Python, with
+the shortcut of `plain`. Both give the same results, byte for byte. A compiled module is named after its source, so that
+it is never used for another one.
 """
 
 from __future__ import annotations

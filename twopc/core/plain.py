@@ -1,4 +1,4 @@
-"""The scanner of plain Python: `CommandScanner` with a shortcut for usual changes, which takes few calls per message.
+"""The scanner of plain Python: `scan.CommandScanner` with a shortcut for usual changes, which takes few calls per message.
 
 A message is split at the headers of its values, so that each part begins with the length of one. If nothing follows a
 value of this length but NULLs and the beginning of the new row, the message is parsed exactly. The positions of all
@@ -43,8 +43,8 @@ of which are the key; and the number of the latter.
 """
 
 
-class CommandScanner(scan.CommandScanner):
-    """The same, faster in plain Python."""
+class PlainScanner(scan.CommandScanner):
+    """A scanner that is faster in plain Python."""
 
     def __init__(self, read_to: int, next_xid: int, *, pauses: bool) -> None:
         super().__init__(read_to, next_xid, pauses=pauses)
@@ -112,6 +112,10 @@ class CommandScanner(scan.CommandScanner):
             return None
         _keep(self._shapes, key, shape)
         return shape
+
+
+#: The name of the class that it replaces.
+CommandScanner = PlainScanner
 
 
 class _Shape:
