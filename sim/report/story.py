@@ -148,7 +148,7 @@ class _StoryText:
 
     def _ending(self) -> Iterator[str]:
         ends = [
-            f"{self._whose_end(each.session)} {_OUTCOMES[each.message]}"
+            f"{each.session} {_OUTCOMES[each.message]}"
             for each in self._events
             if isinstance(each, SessionOutcome) and each.message in _OUTCOMES
         ]
@@ -158,11 +158,6 @@ class _StoryText:
             yield f"At the end {text}"
         for node, gid in self._fold.left_prepared:
             yield f"Branch {gid} is still prepared at {node}"
-
-    def _whose_end(self, session: str) -> str:
-        """Return the session, or its last transaction if an earlier one had another outcome."""
-        outcomes = {one.outcome for one in self._fold.transactions if one.session == session}
-        return f"{session}'s last transaction" if len(outcomes) > 1 else session
 
     def _tables(self, moment: str) -> Iterator[str]:
         """Yield the content of each table; nodes with equal content share a part of the sentence."""

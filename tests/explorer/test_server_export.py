@@ -152,7 +152,7 @@ def test_a_static_export_shows_what_cannot_be_read_with_its_reason(
     (opened / "latin.twopc.yaml").write_bytes(b"name: \xe9\n")
     done = twopc("explore", str(opened), "--export", str(target))
     assert done.returncode == 0, done.stderr
-    why = "latin.twopc.yaml:1: error: it is not UTF-8"
+    why = "latin.twopc.yaml:1:7: error: byte 0xe9 is not UTF-8: save the file in UTF-8"
     assert done.stderr.strip() == f"without its orders: {why}"
     index = json.loads((target / "data" / "index.json").read_text(encoding="utf-8"))
     assert index["files"][0] == whole["files"][0]

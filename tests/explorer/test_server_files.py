@@ -69,7 +69,7 @@ def strange(folder: Path) -> Iterator[dict[str, str]]:
     Path(os.fsdecode(odd)).write_text(LOST, encoding="utf-8")
     yield {
         "\\xff.twopc.yaml": "its name is not UTF-8",
-        "latin.twopc.yaml": "it is not UTF-8",
+        "latin.twopc.yaml": "byte 0xe9 is not UTF-8",
         "long.twopc.yaml": f"over {BYTES_MAX} bytes",
         "loop.twopc.yaml": "symbolic links",
         "nowhere.twopc.yaml": "No such file",

@@ -109,23 +109,6 @@ def test_normal() -> None:
     )
 
 
-def test_a_session_whose_transactions_end_differently() -> None:
-    """The end of a session is that of its last transaction, which the story says if another ended otherwise."""
-    refused = [
-        sent("begin", step="a_begin"),
-        ended(step="a_begin", tag="BEGIN"),
-        sent("rollback", step="a_back"),
-        ended(step="a_back", tag="ROLLBACK"),
-    ]
-    read = [
-        sent("select 1", step="a_look"),
-        ended(step="a_look", tag="SELECT 1", data={"committed": True}),
-    ]
-    outcome = happened("outcome", session="alice", node="sub1", message="committed")
-    assert "So alice's last transaction committed." in story(Fold(made(*refused, *read, outcome)))
-    assert "So alice committed." in story(Fold(made(*read, *read, outcome)))
-
-
 def test_a_transaction_that_comes_back() -> None:
     """An echo is recognised by the session that made the change, not by the agent's record."""
     gid = "twopc:c:1:1"
