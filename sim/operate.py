@@ -7,19 +7,20 @@ coordinators, and without one: this module takes no epoch.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, MutableMapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import psycopg
 
-from twopc.drivers import in_doubt
+from twopc.drivers import heuristics, in_doubt
 from twopc.drivers.database import Database
+from twopc.drivers.heuristics import Heuristic
 from twopc.drivers.in_doubt import InDoubtBranch
 from twopc.drivers.participant import ServerParticipant
 from twopc.drivers.points import Points
 from twopc.drivers.recorded_decisions import DecisionReader
 from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.errors import ConfigurationError, ServerError
-from twopc.names import BranchId
+from twopc.names import PREFIX, BranchId
 from twopc.protocol.effects import Outcome
 from twopc.server.connection_strings import bounded_dsns, plain_dsns
 from twopc.sim.survey import connect, kinds_at, survey
@@ -183,6 +184,18 @@ async def look(
             any_client=topology.wiring.coordinators - {topology.name},
             unreachable=unreachable,
         )
+
+
+async def damage(topology: Topology) -> list[Heuristic]:
+    """Return the records of branches that ended against their decision, oldest first; empty if the distribution
+    database cannot be reached.
+    """
+    results: list[Heuristic] = []
+    async with _sites(topology) as (database, _):
+        with suppress(psycopg.OperationalError):
+            for coordinator in sorted(topology.wiring.coordinators):
+                results += await heuristics.read(database, f"{PREFIX}:{coordinator}:")
+    return sorted((one for one in results if one.damage), key=lambda one: one.recorded_at)
 
 
 async def force(topology: Topology, gid: str, outcome: Outcome, reason: str) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,6 +30,7 @@ from twopc.sim.cli.place import (
 
 if TYPE_CHECKING:
     from twopc.doctor import RoleOfNode
+    from twopc.drivers.heuristics import Heuristic
     from twopc.drivers.in_doubt import InDoubtBranch
     from twopc.drivers.recovery import SettledBranch
     from twopc.sim.topology import Topology
@@ -138,7 +140,8 @@ def indoubt(
     reason: Annotated[str, typer.Option(help="The reason, recorded with the decision.")] = "",
     as_json: Json = False,
 ) -> None:
-    """List prepared branches: age, what they block, the decision, and what will happen next.
+    """List prepared branches: age, what they block, the decision, and what will happen next. Also list branches that
+    were finished manually against the decision, so that the nodes differ.
 
     Nodes that cannot be reached are reported. Exit code 3: a branch is prepared, or may be at a node that
     cannot be reached.
@@ -156,12 +159,23 @@ def indoubt(
         print(f"{gid}: {ended}, recorded as heuristic")
         raise typer.Exit(PASS)
     unreachable: dict[str, str] = {}
-    branches: list[InDoubtBranch] = at.run(lambda t: operate.look(t, unreachable), partly=True)
+
+    async def work(topology: Topology) -> tuple[list[InDoubtBranch], list[Heuristic]]:
+        return await operate.look(topology, unreachable), await operate.damage(topology)
+
+    branches, damage = at.run(work, partly=True)
     if as_json:
-        print_json({"branches": branches, "unreachable": unreachable})
+        print_json({"branches": branches, "damage": damage, "unreachable": unreachable})
     else:
         for branch in branches:
             _show(branch)
+        for one in damage:
+            print(shown(one.gid))
+            print(
+                f"  at {one.node}: {one.outcome}, but decided was {one.decided}: the nodes differ"
+            )
+            at_time = datetime.fromtimestamp(one.recorded_at, UTC).isoformat(" ", "seconds")
+            print(f"  recorded at {at_time} by {one.recorded_by}: {shown(one.reason)}")
         tell_unreachable(unreachable)
         where = " at the nodes that were reached" if unreachable else ""
         print(f"{len(branches)} prepared{where}" if branches else f"nothing is prepared{where}")

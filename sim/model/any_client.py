@@ -1,5 +1,4 @@
-"""Clients of a Subscriber without a coordinator (`any client`) in virtual time: names of their transactions, and
-the
+"""Clients of a Subscriber without a coordinator (`any client`) in virtual time: names of their transactions, and the
 ports of their resolver, `PublisherPort` and `SubscriberPort`.
 
 Implements subscriber/sql/{begin_any_client,refuse_unprepared}.sql: the client's own COMMIT prepares the Publisher's
@@ -12,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from itertools import chain, count
 from typing import Any, cast
 
@@ -33,7 +33,7 @@ from twopc.sim.model.replication.articles import link_role
 from twopc.sim.model.replication.subscription import flush_log
 from twopc.sim.model.resolver_lock import ModelResolverLock, sessions_of
 from twopc.sim.model.sites import ModelSite
-from twopc.sim.model.values import Cause, Label, SqlError, Steps
+from twopc.sim.model.values import Cause, Label, SqlError, StatementResult, Steps
 from twopc.waits import link_name, link_prefix
 
 _SWEEP_S = 0.25
@@ -44,6 +44,8 @@ _SWEEPS_AWAKE = 2
 #: Seconds for which a client's commit or rollback waits for the end of its work at the Publisher.
 _ENDED_S = 10.0
 _MARK = "msrepl.any_client"
+#: Creation time of a marker whose transaction's other markers may be removed.
+_RELEASED = datetime.min.replace(tzinfo=UTC)
 
 
 class _Node:
@@ -69,6 +71,9 @@ class _Node:
             return result[:rows_max]
 
         return await self._site.look("look for old markers", look)
+
+    async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
+        return await self._site.markers([*gids])
 
     async def forget(self, gids: list[str]) -> None:
         await self._site.forget(gids)
@@ -127,12 +132,42 @@ def _is_idle_in_transaction(one: NodeSession) -> bool:
 class _Subscriber(_Node):
     """See `twopc.drivers.resolver.SubscriberPort`."""
 
-    def __init__(self, node: ModelNode, site: ModelSite, prefix: str) -> None:
+    def __init__(self, node: ModelNode, site: ModelSite, prefix: str, publisher: str) -> None:
         super().__init__(node, site, prefix)
+        self._publisher = publisher
         self._held: set[int] = set()
 
-    async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
-        return await self._site.markers([*gids])
+    async def fence(self, gid: str) -> Outcome | None:
+        return await self._site.fence(gid, [self._publisher])
+
+    async def unreleased(self, gids: Collection[str]) -> list[str]:
+        table, asked = self._node.table(MARKERS), {*gids}
+        at = table.at
+
+        def look() -> list[str]:
+            self._node.notify_access(f"markers of {self._prefix[:-1]}", changed=False)
+            return sorted(
+                str(row[at["gid"]])
+                for row in table.rows()
+                if row[at["gid"]] in asked
+                and (row[at["calls"]] or row[at["pending"]])
+                and row[at["created_at"]] != _RELEASED
+            )
+
+        return await self._site.look("look for branches not released", look)
+
+    async def release(self, gids: Collection[str]) -> None:
+        at = self._node.table(MARKERS).at["created_at"]
+
+        def release(tx: OpenTx, params: Any) -> Steps[StatementResult]:
+            for gid in gids:
+                yield from tx.change(
+                    MARKERS, (gid,), lambda old: (*old[:at], _RELEASED, *old[at + 1 :])
+                )
+            return StatementResult(tag=f"UPDATE {len(gids)}", rowcount=len(gids))
+
+        if gids:
+            await self._site.ask("release markers", lambda one: one.execute(release))
 
     async def flush(self) -> None:
         await self._site.ask("flush", lambda one: one.execute(_flush))
@@ -199,7 +234,7 @@ class ModelAnyClients:
             one: place.wiring.site(place.nodes[one], place.network, self._actor, self._actor)
             for one in place.nodes
         }
-        self._subscriber = _Subscriber(self.here, sites[subscriber], self._prefix)
+        self._subscriber = _Subscriber(self.here, sites[subscriber], self._prefix, place.publisher)
         self._resolver = place.wiring.resolver(
             _Publisher(self.there, sites[place.publisher], self._prefix, subscriber),
             self._subscriber,

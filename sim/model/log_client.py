@@ -6,7 +6,7 @@ Decisions that arrive during a write go out together with the next message, as i
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import ClassVar, TypeVar
 
@@ -251,9 +251,9 @@ class ModelDecisionReader:
     async def damage(
         self, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
     ) -> None:
-        """Record that a branch ended against the decision; a lost request is ignored, as damage is found again."""
+        """Record that a branch ended against the decision."""
         result = LedgerDamage(gid=gid, node=node, outcome=outcome, decided=decided)
-        with raised(), suppress(RequestLostError):
+        with raised():
             await AwaitableSteps(self._client.ask("record damage", lambda one: one.note(result)))
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import AsyncIterator
 
@@ -102,6 +103,27 @@ def test_a_branch_is_forced(nodes: list[str]) -> None:
     with psycopg.connect(dsn_of(nodes, "distribution")) as connection:
         rows = connection.execute("select gid, reason from msrepl.heuristic_outcome").fetchall()
     assert (gid, "a test") in rows
+
+
+def test_damage_is_listed(nodes: list[str]) -> None:
+    """A branch that was finished against its decision stays in the list."""
+    gid = "twopc:shop:1:79:pub"
+    record = (
+        "insert into msrepl.heuristic_outcome (gid, node, outcome, decided, forced, damage, reason) "
+        "values (%s, 'pub', 'aborted', 'committed', false, true, 'found\x1b[31m aborted')"
+    )
+    with psycopg.connect(dsn_of(nodes, "distribution"), autocommit=True) as connection:
+        connection.execute(record.encode(), (gid,))
+
+    listed = twopc("indoubt", *nodes)
+    as_json = json.loads(twopc("indoubt", *nodes, "--json").stdout)
+
+    assert listed.returncode == 0, listed.stderr
+    assert (
+        f"{gid}\n  at pub: aborted, but decided was committed: the nodes differ\n" in listed.stdout
+    )
+    assert "\x1b" not in listed.stdout
+    assert [one["gid"] for one in as_json["damage"]] == [gid]
 
 
 async def test_regenerate_after_alter_table(nodes: list[str], shop_server: EmbeddedServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -17,7 +18,6 @@ from twopc.publisher import publication, slot
 from twopc.publisher.log_reader import LogReader, LogReaderProfile
 from twopc.publisher.log_reader.store import ServerStore
 from twopc.publisher.log_reader.wal import ServerWal
-from twopc.publisher.pgoutput import Decoded
 
 QUICK = LogReaderProfile(takeover_s=0.2, release_s=0.2)
 
@@ -268,7 +268,9 @@ async def test_a_publisher_that_is_not_registered_is_refused(both: Rig) -> None:
 
 
 @pytest.mark.parametrize("peek", [True, False], ids=["peek", "live"])
-async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) -> None:
+async def test_after_an_error_in_decoding_it_begins_anew(
+    both: Rig, monkeypatch: pytest.MonkeyPatch, peek: bool
+) -> None:
     """After an error in decoding, the log reader continues with new sessions.
 
     An old session could continue a half-processed message.
@@ -280,10 +282,10 @@ async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) 
         assert reader._planned is not None
         pids = {await pid(reader)}
 
-        def refuse(data: bytes) -> Decoded:
+        def refuse(messages: Sequence[bytes], compared: object = None) -> None:
             raise RemoteProtocolError("pgoutput: made up")
 
-        reader._planned._read = refuse
+        monkeypatch.setattr(reader._planned, "feed", refuse)
         with pytest.raises(RemoteProtocolError, match="made up"):
             await reader.run_once()
         assert (await history(both))[-1] == ("failed", "pgoutput: made up")

@@ -5,10 +5,7 @@ This module only writes records, and decides nothing.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
-
-import psycopg
 
 from twopc.drivers.database import Database
 from twopc.log import get_logger
@@ -54,13 +51,16 @@ class Heuristic:
 async def record_found(
     database: Database, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
 ) -> None:
-    """Record that a branch ended against the decision, or without one. A warning is logged in any case."""
+    """Record that a branch ended against the decision, or without one. A warning is logged in any case.
+
+    Raises:
+        psycopg.Error: it is not recorded.
+    """
     text = f"decided: {decided}" if decided is not None else "nothing was decided"
     reason = f"{text}; found {outcome}: it was finished by hand"
     _log.warning("heuristic outcome", gid=gid, node=node, outcome=str(outcome), reason=reason)
     damage = decided is not None and decided is not outcome
-    with suppress(psycopg.Error):  # recovery finds the branch again as long as the decision is kept
-        await database.fetch(_RECORD, (gid, node, outcome, decided, False, damage, reason))
+    await database.fetch(_RECORD, (gid, node, outcome, decided, False, damage, reason))
 
 
 async def forced(

@@ -29,6 +29,7 @@ _PARTICIPANT = (
     "introduce_coordinator",
     "fence_branch",
     "forget_branches",
+    "release_branches",
     "forget_epoch",
 )
 

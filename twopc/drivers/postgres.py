@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -202,14 +203,16 @@ class Driver:
 
     async def _report_damage(self, effect: x.Damage) -> None:
         self.damage = effect
-        await self._hub.runtime.unbroken(
-            self._hub.damage(
-                gid=branch_gid(self.gid, effect.participant),
-                node=node_of(effect.participant),
-                outcome=effect.actual,
-                decided=effect.decided,
-            )
+        record = self._hub.damage(
+            gid=branch_gid(self.gid, effect.participant),
+            node=node_of(effect.participant),
+            outcome=effect.actual,
+            decided=effect.decided,
         )
+        with suppress(
+            psycopg.Error
+        ):  # recovery finds the branch again as long as the decision is kept
+            await self._hub.runtime.unbroken(record)
 
     # -- messages ----------------------------------------------------------------------------------
 

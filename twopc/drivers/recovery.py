@@ -152,6 +152,12 @@ class Recovery:
             await self._reach("recovery.end")
             return seen.settled
 
+    async def record_damage(self, gid: str, *, outcome: Outcome, decided: Outcome) -> None:
+        """Record that a branch at the Publisher ended against the decision. Raise psycopg.Error."""
+        await self._decisions.damage(
+            gid=gid, node=self._publisher, outcome=outcome, decided=decided
+        )
+
     @property
     def is_busy(self) -> bool:
         """Whether a pass is in progress, for which another one would wait."""
@@ -379,10 +385,7 @@ class Recovery:
             # markers that are removed meanwhile are removed at the Publisher first
             still = await publisher.markers([*alone]) if alone else {}
             for gid in filter(still.__contains__, alone):
-                await self._decisions.damage(
-                    gid=gid, node=self._publisher,
-                    outcome=Outcome.COMMITTED, decided=Outcome.ABORTED,
-                )  # fmt: skip
+                await self.record_damage(gid, outcome=Outcome.COMMITTED, decided=Outcome.ABORTED)
 
     # -- forgetting --------------------------------------------------------------------------------
 

@@ -16,11 +16,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 import psycopg
+from psycopg import errors as pg
 
 from twopc.drivers.recovery import Recovery, SettledBranch
 from twopc.drivers.runtime import Runtime
 from twopc.log import get_logger
 from twopc.names import branch_gid
+from twopc.protocol.effects import Outcome
 
 _log = get_logger(__name__)
 
@@ -37,6 +39,10 @@ class ResolverNodePort(Protocol):
 
     async def old_markers(self, kept_s: float, fences_kept_s: float, rows_max: int) -> list[str]:
         """Return branches of any client whose markers are older than the given times."""
+        ...
+
+    async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
+        """Return which of `gids` have a visible marker, each with whether it is a fence."""
         ...
 
     async def forget(self, gids: list[str]) -> None:
@@ -75,8 +81,18 @@ class PublisherPort(ResolverNodePort, Protocol):
 class SubscriberPort(ResolverNodePort, Protocol):
     """Interface to the Subscriber. Every method may raise `psycopg.Error`."""
 
-    async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
-        """Return which of `gids` have a visible marker, each with whether it is a fence."""
+    async def fence(self, gid: str) -> Outcome | None:
+        """Return the final outcome of a branch; None if it is prepared. Raise psycopg.errors.LockNotAvailable if it
+        is active.
+        """
+        ...
+
+    async def unreleased(self, gids: Collection[str]) -> list[str]:
+        """Return those of the branches that prepared one at the Publisher whose marker `release` does not let go."""
+        ...
+
+    async def release(self, gids: Collection[str]) -> None:
+        """Record that the Publisher's markers of the same transactions may be removed."""
         ...
 
     async def flush(self) -> None:
@@ -231,7 +247,8 @@ class Resolver:
         self._kept = kept
 
     async def _forget(self) -> None:
-        """Remove the markers of transactions that ended long ago, and old fences.
+        """Remove the markers of transactions that ended long ago, and old fences; record branches that were finished
+        manually against the decision.
 
         The Subscriber's markers stay while the Publisher's branch is prepared: they are the decision. The
         Publisher's are removed first: a transaction with a marker at the Publisher alone would appear not to have
@@ -244,7 +261,9 @@ class Resolver:
         prepared = await self._publisher.prepared()  # read after the decisions
         open_ = {_transaction(gid) for gid in prepared}
         over = [gid for gid in old if _transaction(gid) not in open_]
-        there = await self._old(self._publisher)
+        if over:
+            await self._release(over)
+        there = await self._alone(await self._old(self._publisher))
         there += [branch_gid(_transaction(gid), self._publisher.name) for gid in over]
         if there:
             await self._publisher.forget(there)
@@ -252,6 +271,44 @@ class Resolver:
             await self._subscriber.forget(over)
         if len(old) < _MARKERS_BATCH:
             self._forgotten_at = now
+
+    async def _release(self, over: Sequence[str]) -> None:
+        """Let the Publisher's markers of ended transactions be removed. One that is missing before belonged to a
+        branch that was rolled back manually.
+        """
+        branch_of = {gid: branch_gid(_transaction(gid), self._publisher.name) for gid in over}
+        known = await self._publisher.markers([*branch_of.values()])
+        # read after the Publisher's markers, which another resolver removes only after it has released them
+        unreleased = await self._subscriber.unreleased(over)
+        for gid in unreleased:
+            if known.get(branch_of[gid], True):
+                await self._recovery.record_damage(
+                    branch_of[gid], outcome=Outcome.ABORTED, decided=Outcome.COMMITTED
+                )
+        await self._subscriber.release(unreleased)
+
+    async def _alone(self, there: Sequence[str]) -> list[str]:
+        """Return those of the Publisher's old markers that have no counterpart at the Subscriber. If they are not
+        fences, their branches were committed manually.
+        """
+        branch_of = {branch_gid(_transaction(gid), self._subscriber.name): gid for gid in there}
+        known = await self._subscriber.markers(branch_of) if branch_of else {}
+        alone = {own: gid for own, gid in branch_of.items() if known.get(own, True)}
+        # read after the Subscriber's markers, which another resolver removes only after these
+        still = await self._publisher.markers([*alone.values()]) if alone else {}
+        for own, gid in [*alone.items()]:
+            if not still.get(gid, True):
+                try:
+                    outcome = await self._subscriber.fence(own)
+                except pg.LockNotAvailable:
+                    outcome = None
+                if outcome is Outcome.ABORTED:
+                    await self._recovery.record_damage(
+                        gid, outcome=Outcome.COMMITTED, decided=Outcome.ABORTED
+                    )
+                else:
+                    del alone[own]
+        return [*alone.values()]
 
     async def _old(self, node: ResolverNodePort) -> list[str]:
         kept_s = self._markers_kept_s

@@ -34,6 +34,7 @@ from twopc.drivers.resolver_watch import ResolverLoop
 from twopc.drivers.runtime import Asyncio
 from twopc.log import get_logger
 from twopc.names import PREFIX
+from twopc.protocol.effects import Outcome
 from twopc.sql import path
 from twopc.together import together
 from twopc.waits import link_prefix
@@ -86,6 +87,9 @@ select gid from msrepl.branch_marker
 where starts_with(gid, %s) and created_at < clock_timestamp() - %s * interval '1 second'
   and (not fence or created_at < clock_timestamp() - %s * interval '1 second')
 limit %s
+"""
+_UNRELEASED = """
+select gid from msrepl.branch_marker where gid = any (%s) and prepared and created_at > '-infinity' order by gid
 """
 
 
@@ -252,6 +256,10 @@ class PublisherServer(_ResolverServer):
             raise
         return connection
 
+    async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
+        """See `ResolverNodePort`."""
+        return await self._participant.markers([*gids])
+
     async def prepared(self) -> set[str]:
         """See `PublisherPort`."""
         return {*await self._participant.prepared(self._at.prefix)}
@@ -276,9 +284,22 @@ class SubscriberServer(_ResolverServer):
         super().__init__(at, at.subscriber)
 
     async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
-        """See `SubscriberPort`."""
+        """See `ResolverNodePort`."""
         question = _MARKERS.format(sql.SQL(", ").join(map(sql.Literal, gids)))
         return {gid: fence == "t" for gid, fence in _rows(await self._reader.run(question))}
+
+    async def fence(self, gid: str) -> Outcome | None:
+        """See `SubscriberPort`."""
+        return await self._participant.fence(gid, [self._at.publisher.name])
+
+    async def unreleased(self, gids: Collection[str]) -> list[str]:
+        """See `SubscriberPort`."""
+        rows = await self._participant.database.fetch(_UNRELEASED, ([*gids],))
+        return [gid for (gid,) in rows]
+
+    async def release(self, gids: Collection[str]) -> None:
+        """See `SubscriberPort`."""
+        await self._participant.database.fetch("select msrepl.release_branches(%s)", ([*gids],))
 
     async def flush(self) -> None:
         """See `SubscriberPort`."""

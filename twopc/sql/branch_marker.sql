@@ -16,6 +16,7 @@
 -- prepared     at the Subscriber: the Publisher's branch is prepared, or there is none; nothing is captured after it
 -- turn         at the Subscriber: how often it was checked whether its transaction is prepared, up to 8
 -- asked_at     at the Subscriber: the client's message at which it was last checked; null after the next call
+-- created_at   -infinity: the other markers of its global transaction are being removed, or are gone
 -- fence        true: the row is not that of a branch, but of a process that has ensured that there will be none
 --
 -- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use whenever a topology is opened again.

@@ -8,4 +8,5 @@ grant select on msrepl.branch_marker to {coordinator};
 grant execute on function msrepl.introduce_coordinator(text, text, bigint, bytea) to {coordinator};
 grant execute on function msrepl.fence_branch(text, text[]) to {coordinator};
 grant execute on function msrepl.forget_branches(text[]) to {coordinator};
+grant execute on function msrepl.release_branches(text[]) to {coordinator};
 grant execute on function msrepl.forget_epoch(text, integer) to {coordinator};

@@ -6,8 +6,10 @@ before its own position.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -83,3 +85,17 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end(self) -> int:
         result = facts(self.options.dsn, self.options.publisher).read_to
         return result if self.options.upto is None else min(result, self.options.upto)
+
+    def stop(self) -> None:
+        """Called at the end of the process that Spark has started for this reader."""
+        sys.excepthook = _report
+
+
+def _report(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    """Report an error that ends the process, except that Spark, which was stopped during a poll, does not take the
+    answer.
+    """
+    if not issubclass(kind, BrokenPipeError | ConnectionResetError):
+        sys.__excepthook__(kind, error, traceback)

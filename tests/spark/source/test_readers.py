@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -267,3 +269,38 @@ def test_a_filled_database_leaves_no_role(
         raise RuntimeError("dies")
     roles = (LOGREADER, AGENT)
     assert asked(database.dsn, f"select rolname from pg_roles where rolname in {roles!r}") == []
+
+
+#: Ends as PySpark's python_streaming_source_runner does.
+_ENDED = """
+import socket, sys
+from pyspark.serializers import write_int
+from pyspark.util import handle_worker_exception
+from twopc.sim.spark.source.options import SourceOptions
+from twopc.sim.spark.source.stream import LogStreamReader
+ours, spark = socket.socketpair()
+spark.close()
+reader = LogStreamReader(SourceOptions.read(dict(table="commands", dsn="host=none", publisher="pub")))
+with ours.makefile("rwb", 65536) as file:
+    try:
+        try:
+            if sys.argv[1] == "error":
+                raise SystemError("made up")
+            write_int(0, file)
+            file.flush()
+        finally:
+            reader.stop()
+    except OSError as error:
+        handle_worker_exception(error, file)
+        file.flush()
+"""
+
+
+@pytest.mark.parametrize("ends_by", ["answer", "error"])
+def test_the_process_of_a_stream_that_spark_has_stopped_prints_nothing(ends_by: str) -> None:
+    """Its last answer has no receiver; any other error is printed."""
+    command = [sys.executable, "-c", _ENDED, ends_by]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    last = process.stderr.splitlines()[-1:]
+    assert last == (["SystemError: made up"] if ends_by == "error" else [])
