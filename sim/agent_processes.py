@@ -7,7 +7,6 @@ the log reader and the agents have sufficient privileges.
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +17,7 @@ from psycopg import AsyncConnection
 from twopc.errors import ConfigurationError
 from twopc.publisher.distribution import CleanUp, clean_up, keep_clean
 from twopc.publisher.log_reader import LogReader, PassResult
+from twopc.signals import stop_event
 from twopc.sim.operate import attach
 from twopc.sim.survey import connect
 from twopc.sql import path
@@ -189,10 +189,7 @@ async def resolve(
 
 def stopped_by_signals(running: Running) -> asyncio.Event:
     """Return an event that SIGINT and SIGTERM set; call `running` once the handlers are installed."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_event()
     running()
     return stop
 

@@ -183,12 +183,19 @@ def shown(text: str) -> str:
 
 def print_json(value: Any, *, indent: int | None = None) -> None:
     """Print dataclasses, lists and plain values as one JSON document."""
-    print(json.dumps(value, default=_plain, indent=indent))
+    print(json.dumps(_document(value), indent=indent))
 
 
-def _plain(value: Any) -> Any:
-    is_record = is_dataclass(value) and not isinstance(value, type)
-    return asdict(value) if is_record else str(value)
+def _document(value: Any) -> Any:
+    from twopc.sim.report.history import plain
+
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return {key: _document(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_document(each) for each in value]
+    return plain(value)
 
 
 def say_running(who: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from xml.etree import ElementTree
 import typer
 
 from twopc.errors import ScenarioError
+from twopc.signals import stop_event
 from twopc.sim.cli.exits import NOTHING, PASS, USAGE, worst
 from twopc.sim.cli.progress_lines import ticking
 from twopc.sim.cli.show_run import Show, broken
@@ -144,9 +144,7 @@ async def _keep(kept: Sequence[tuple[str, str, str]]) -> None:
     """Print where the databases are, and keep them until a signal arrives."""
     for order, node, dsn in kept:
         print(f'{order}: {node}: psql "{dsn}"', file=sys.stderr)
-    enough = asyncio.Event()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(each, enough.set)
+    enough = stop_event()
     print("kept until Ctrl-C", file=sys.stderr)  # last: Ctrl-C may follow
     await enough.wait()
 

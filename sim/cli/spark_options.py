@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twopc.signals import ending_signals
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from twopc.sim.spark.session import SparkOptions
 
 ArchivePath = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A folder.")]
-#: Signals that end a command.
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -83,7 +83,7 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
     """
     from twopc.sim.spark.session import java_of, session, translated
 
-    handled = [each for each in _STOPPING if signal.getsignal(each) is not signal.SIG_IGN]
+    handled = ending_signals()
     _handle_signals(handled)
     started = time.monotonic()
     java = None if quiet else java_of(options)  # before the session, which sets JAVA_HOME
@@ -109,12 +109,12 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
 def _handle_signals(handled: Collection[signal.Signals]) -> None:
     """Let these signals raise `KeyboardInterrupt`, in place of PySpark's handler and the system's; ignore the others.
 
-    A signal that was ignored when the command was started stays so: SIGINT, in the background of a shell. PySpark's handler calls Java even while another call is being answered, which prints tracebacks. The system's
+    PySpark's handler calls Java even while another call is being answered, which prints tracebacks. The system's
     handler of SIGTERM would leave Spark's temporary folder and files of the archive.
     """
     logging.getLogger().addFilter(_is_no_interrupt)
     if threading.current_thread() is threading.main_thread():
-        for each in _STOPPING:
+        for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.default_int_handler if each in handled else signal.SIG_IGN)
 
 

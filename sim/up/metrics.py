@@ -6,7 +6,6 @@ Served at 127.0.0.1 only. Every request queries the nodes again; only connection
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Iterator
 
 import psycopg
@@ -15,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from twopc.errors import ConfigurationError
+from twopc.signals import stop_event
 from twopc.sim.up.setup import DISTRIBUTION
 from twopc.sim.up.state import State
 from twopc.sim.up.watch import TopologyState, TopologyWatch
@@ -143,9 +143,7 @@ async def serve(state: State, *, running: Callable[[], None]) -> None:
     """
     if state.metrics_port is None:
         raise ConfigurationError("no port for metrics is set: `twopc up --metrics PORT`")
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    loop, stop = asyncio.get_running_loop(), stop_event()
     async with TopologyWatch(state) as watch:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(TopologyCollector(watch, loop))

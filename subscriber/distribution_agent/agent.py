@@ -127,6 +127,7 @@ class DistributionAgent:
         # after a cancelled call the state of its sessions is unknown: new sessions resolve it
         if self._delivery is not None and not self._busy:
             return
+        self._recent_since = self._world.time()
         try:
             source, target = await self._connect()
         except RefusedError as error:

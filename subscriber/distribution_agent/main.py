@@ -6,11 +6,11 @@ The module must not know how the command line is parsed.
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from twopc.signals import stop_event
 from twopc.subscriber.distribution_agent.agent import AgentProgress, DistributionAgent
 from twopc.subscriber.distribution_agent.profile import Profile
 from twopc.subscriber.distribution_agent.servers import Servers
@@ -54,10 +54,7 @@ async def _run(config: Config, announce: Callable[[], None] | None) -> AgentProg
         subscriber_dsn=config.subscriber_dsn,
     )
     agent = DistributionAgent(servers, profile=config.profile)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_event()
     if announce is not None and not config.once:
         announce()
     running = asyncio.ensure_future(agent.run_once() if config.once else agent.run(stop))
