@@ -42,8 +42,8 @@ tracer = typer.Typer(
 def status(at: TopologyPlace, as_json: Json = False) -> None:
     """Show the position and state of the log reader and of every agent.
 
-    Nodes that cannot be reached are reported. Exit code 6: an agent has ended or is stopped, or a node cannot be
-    reached.
+    Nodes that cannot be reached are reported. Exit code 6: an agent has ended or is stopped, an article is stale,
+    or a node cannot be reached.
     If `twopc up` runs nodes that merge, it is `twopc merge status`.
     """
     from twopc.sim.up import load
@@ -62,6 +62,11 @@ def status(at: TopologyPlace, as_json: Json = False) -> None:
         _show_reader(result)
         for stray in result.strays:
             _show_stray(stray)
+        for each in result.stale:
+            print(
+                f"{each.schema}.{each.name} at {each.node}: {each.reason}; its changes are refused until "
+                f"`twopc regenerate {each.schema}.{each.name}`"
+            )
         for agent in result.agents:
             _show_agent(
                 agent, result.update_modes.get(agent.subscriber, ""), _unread_text(result.slot)
@@ -76,7 +81,7 @@ def _bad(result: DistributionStatus) -> bool:
         a.runstatus in ("failed", "dead") or a.subscription == "inactive" for a in result.agents
     )
     failed = result.reader is not None and bool(result.reader.last_error)
-    return lost or stopped or failed or bool(result.strays) or bool(result.unreachable)
+    return lost or stopped or failed or any((result.strays, result.stale, result.unreachable))
 
 
 def _show_reader(result: DistributionStatus) -> None:

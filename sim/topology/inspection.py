@@ -32,6 +32,24 @@ from twopc.sim.topology.convergence import differences
 from twopc.sim.topology.installer import Installer, TopologyComponent
 from twopc.validation import ArticleVerdict
 
+#: Stale articles of one node, by the table that lists its articles.
+_STALE = {
+    "sysarticles": "select source_schema, source_object, stale from msrepl.sysarticles where stale is not null order by 1, 2",
+    "msreplication_objects": (
+        "select dest_schema, article, stale from msrepl.msreplication_objects where stale is not null order by 1, 2"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleArticle:
+    """An article whose procedures or triggers no longer fit its table: changes of it are refused at the node."""
+
+    node: str
+    schema: str
+    name: str
+    reason: str
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionStatus:
@@ -46,6 +64,8 @@ class DistributionStatus:
     """Slots of ours in the Publisher's database that are registered nowhere and retain its log forever."""
     update_modes: Mapping[str, str] = field(default_factory=dict)
     """Update mode of each Subscriber: ``sync tran`` or ``read only``."""
+    stale: tuple[StaleArticle, ...] = ()
+    """Articles of which changes are refused until `regenerate`."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Nodes that could not be queried, with the reason; their data is missing from this status."""
 
@@ -150,6 +170,7 @@ class Inspection(TopologyComponent):
             here = await self._wiring.at_publisher()
             state = None if registered is None else await slot.look(here, registered)
             strays = await slot.strays(here, registered)
+        modes = await self._registration.update_modes()
         return DistributionStatus(
             reader=own[0] if own else None,
             slot=state,
@@ -162,9 +183,22 @@ class Inspection(TopologyComponent):
                 ),
                 state,
             ),
-            update_modes=await self._registration.update_modes(),
+            update_modes=modes,
+            stale=tuple(await self._stale(modes)),
             unreachable=unreachable,
         )
+
+    async def _stale(self, modes: Mapping[str, str]) -> list[StaleArticle]:
+        lists = {self._wiring.publisher: "sysarticles"}
+        lists |= dict.fromkeys(
+            (n for n in modes if modes[n] != "read only"), "msreplication_objects"
+        )
+        return [
+            StaleArticle(node=node, schema=schema, name=name, reason=reason)
+            for node, table in lists.items()
+            if node in self._wiring.nodes and node not in self._wiring.unreachable
+            for schema, name, reason in await self._wiring.execute(node, _STALE[table])
+        ]
 
     async def browse(self, **choice: Any) -> list[BrowsedCommand]:
         """Return the stored commands in readable form; see `twopc.publisher.distribution.browse`."""

@@ -119,6 +119,22 @@ def test_status_browse_validate_and_tokens(shop: Shop) -> None:
     assert "Pending" not in tokens.stdout
 
 
+def test_status_names_stale_articles(shop: Shop) -> None:
+    """After an ALTER TABLE changes are refused: not a state of which an operator should hear from users."""
+    for node in ("pub", "here", "there"):
+        with psycopg.connect(shop.dsns[node], autocommit=True) as connection:
+            connection.execute("alter table account add note text")
+    stale = twopc("status", *shop.nodes())
+    regenerated = twopc("regenerate", "account", *shop.nodes())
+    after = twopc("status", *shop.nodes())
+
+    named = [line.partition(":")[0] for line in stale.stdout.splitlines() if "regenerate" in line]
+    assert stale.returncode == 6
+    assert named == [f"public.account at {node}" for node in ("pub", "here", "there")]
+    assert regenerated.returncode == 0, regenerated.stderr
+    assert "regenerate" not in after.stdout
+
+
 def test_clean_up(shop: Shop) -> None:
     """The clean-up removes what both Subscribers have received."""
     store = ("agent", "log-reader", "--once", *shop.nodes("pub", "distribution"))
