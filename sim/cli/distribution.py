@@ -18,6 +18,7 @@ from twopc.sim.cli.place import (
     Subscribers,
     TopologyPlace,
     print_json,
+    shown,
     tell_left_out,
     tell_unreachable,
 )
@@ -63,9 +64,10 @@ def status(at: TopologyPlace, as_json: Json = False) -> None:
         for stray in result.strays:
             _show_stray(stray)
         for each in result.stale:
+            name = shown(f"{each.schema}.{each.name}")
             print(
-                f"{each.schema}.{each.name} at {each.node}: {each.reason}; its changes are refused until "
-                f"`twopc regenerate {each.schema}.{each.name}`"
+                f"{name} at {each.node}: {each.reason}; its changes are refused until "
+                f"`twopc regenerate {name}`"
             )
         for agent in result.agents:
             _show_agent(

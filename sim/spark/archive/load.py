@@ -26,6 +26,7 @@ from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.publisher.distribution import kept
 from twopc.server.polling import wait_for
+from twopc.signals import ending_signals
 from twopc.sim.spark import source
 from twopc.sim.spark.archive import Archive, files
 from twopc.sim.spark.archive.append import append
@@ -333,8 +334,7 @@ def _signals(ended: threading.Event) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    both = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
-    before = {each: handler for each, handler in both.items() if handler is not signal.SIG_IGN}
+    before = {each: signal.getsignal(each) for each in ending_signals()}
     for each in before:
         signal.signal(each, note)
     try:
