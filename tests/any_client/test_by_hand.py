@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import psycopg
 import pytest
 
 from tests.any_client.conftest import Clients
+from tests.any_client.test_early_votes import TWICE
 from tests.any_client.test_ends import FAILS_LAST, UPDATE
 from twopc.protocol.effects import Outcome
 from twopc.sim import operate
@@ -33,19 +35,37 @@ async def by_hand(clients: Clients, command: str) -> str:
 
 async def resolved(clients: Clients, *old_at: str) -> list[Any]:
     """Let a resolver remove the markers of nodes at which they are old, and return the recorded damage."""
-    topology = clients.topology
-    prefix = f"twopc:{topology.name}.sub1:"
-    await topology.execute("pub", _OLD_FENCE, (f"{prefix}1:0:pub",))
     for node in old_at:
-        await topology.execute(node, _OLDER)
-    await topology.any_client.start()
-
-    async def are_removed() -> bool:
-        return not await topology.execute("pub", "select gid from msrepl.branch_marker where fence")
-
-    await clients.until(are_removed, "markers to be removed")
-    await topology.any_client.stop()
+        await clients.topology.execute(node, _OLDER)
+    await clients.topology.any_client.start()
+    await fence_removed(clients)
+    await clients.topology.any_client.stop()
     return await clients.rows("distribution", _DAMAGE)
+
+
+async def fence_removed(clients: Clients) -> None:
+    """Insert an old fence at the Subscriber, and wait until the resolver has removed it with the other markers: the
+    Subscriber's are the last.
+    """
+    gid = f"twopc:{clients.topology.name}.sub1:1:0:sub1"
+    await clients.topology.execute("sub1", _OLD_FENCE, (gid,))
+
+    async def is_removed() -> bool:
+        query = "select gid from msrepl.branch_marker where gid = %s"
+        return not await clients.topology.execute("sub1", query, (gid,))
+
+    await clients.until(is_removed, "markers to be removed")
+
+
+async def fails_after_the_vote(clients: Clients) -> None:
+    """Let a client's transaction prepare the Publisher's branch, and then fail."""
+    fails = FAILS_LAST.format(turns=3, last="raise exception 'too late';")
+    await clients.topology.execute("sub1", fails)
+    await clients.app.execute("begin")
+    await clients.app.execute(UPDATE)
+    await clients.app.execute("insert into late values (0)")
+    with pytest.raises(psycopg.errors.RaiseException, match="too late"):
+        await clients.app.execute("commit")
 
 
 async def marked(clients: Clients, node: str) -> int:
@@ -72,19 +92,42 @@ async def test_rolled_back_although_the_subscriber_committed(clients: Clients) -
 
 async def test_committed_although_the_subscriber_rolled_back(clients: Clients) -> None:
     """The Subscriber fails after the vote, and the operator does not ask for the decision."""
-    topology = clients.topology
-    await topology.any_client.stop()
-    fails = FAILS_LAST.format(turns=3, last="raise exception 'too late';")
-    await topology.execute("sub1", fails)
-    await clients.app.execute("begin")
-    await clients.app.execute(UPDATE)
-    await clients.app.execute("insert into late values (0)")
-    with pytest.raises(psycopg.errors.RaiseException, match="too late"):
-        await clients.app.execute("commit")
+    await clients.topology.any_client.stop()
+    await fails_after_the_vote(clients)
     gid = await by_hand(clients, "commit prepared")
     record = (gid, "pub", Outcome.COMMITTED, Outcome.ABORTED)
     assert await resolved(clients, "pub", "sub1") == [record]
     assert await resolved(clients, "pub", "sub1") == [record]
+
+
+async def test_committed_although_the_subscriber_was_fenced(clients: Clients) -> None:
+    """The fence is old, the Publisher's marker is not: both are removed, after they have been compared."""
+    topology = clients.topology
+    prefix = f"twopc:{topology.name}.sub1:1:7"
+    marker = (
+        "insert into msrepl.branch_marker (gid, xid, participants)"
+        " values (%s, pg_current_xact_id(), '{sub1}')"
+    )
+    topology.any_client.resolvers["sub1"]._forgotten_at = -math.inf
+    await topology.execute("pub", marker, (f"{prefix}:pub",))
+    await topology.execute("sub1", _OLD_FENCE, (f"{prefix}:sub1",))
+    await fence_removed(clients)
+    record = (f"{prefix}:pub", "pub", Outcome.COMMITTED, Outcome.ABORTED)
+    assert await clients.rows("distribution", _DAMAGE) == [record]
+    assert await marked(clients, "pub") == 0
+
+
+async def test_committed_while_the_transaction_is_open(clients: Clients) -> None:
+    """A resolver that starts meanwhile leaves the outcome to the client, which commits later."""
+    await clients.topology.any_client.stop()
+    await clients.app.execute("begin")
+    await clients.app.execute(UPDATE)
+    await clients.app.execute(TWICE)
+    await by_hand(clients, "commit prepared")
+    assert await resolved(clients, "pub") == []
+    await clients.app.execute("commit")
+    assert await resolved(clients, "pub", "sub1") == []
+    await clients.settled()
 
 
 async def test_nothing_is_recorded_of_a_transaction_committed_at_both_nodes(

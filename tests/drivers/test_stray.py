@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from tests.drivers.place import Place
+from twopc.drivers.recorded_decisions import DecisionReader
 from twopc.protocol.effects import Outcome
 
 Told = list[tuple[str, str, str, str | None, bool]]
@@ -69,3 +71,40 @@ async def test_a_site_that_is_away_is_compared_later(place: Place, epoch: int) -
         assert await told(place) == []
     await place.recover()
     assert len(await told(place)) == 1
+
+
+async def test_markers_are_kept_until_the_difference_is_recorded(
+    place: Place, epoch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gid = f"twopc:c:{epoch}:5:pub"
+    place.commit(gid, "sub1")
+
+    async def fails(*_: object, **__: object) -> None:
+        raise psycopg.OperationalError("the distribution database is down")
+
+    async with place.recovery(retention_s=0.0) as recovery:
+        with monkeypatch.context() as patch:
+            patch.setattr(DecisionReader, "damage", fails)
+            await recovery.run()
+        await recovery.run()
+    assert [gid for gid, *_ in await told(place)] == [gid]
+    assert place.fetch("pub", "select gid from msrepl.branch_marker") == []
+
+
+async def test_a_branch_that_was_open_at_the_comparison_is_compared_later(
+    place: Place, epoch: int
+) -> None:
+    """A role that is not the coordinator's has prepared the branch, so that it is left to an operator."""
+    gid = f"twopc:c:{epoch}:5:pub"
+    place.prepare(gid)
+    async with place.recovery(retention_s=0.0) as recovery:
+        with pytest.MonkeyPatch.context() as patch:
+
+            async def wait(*_: object) -> None:
+                return
+
+            patch.setattr(recovery, "_settle_undecided", wait)
+            await recovery.run()
+        place.fetch("pub", f"commit prepared '{gid}'")
+        assert await recovery.run() == []
+    assert [gid for gid, *_ in await told(place)] == [gid]

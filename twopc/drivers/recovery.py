@@ -62,6 +62,10 @@ class _RecoveryPass:
     strange: dict[str, str] = field(default_factory=dict)
     """Owners of branches that have our gids but were prepared by a role that is not ours."""
 
+    def open(self) -> set[Key]:
+        """Return the transactions with a decision, or with a prepared branch, that this pass has found."""
+        return {*self.decisions, *(_key(branch) for _, branch in self.prepared.values())}
+
     def is_whole(self, nodes: Iterable[str]) -> bool:
         """Return whether all nodes have answered, and all decisions were read."""
         return self.reached >= {*nodes} and len(self.decisions) < _BATCH_ROWS
@@ -355,16 +359,18 @@ class Recovery:
         """
         if not seen.is_whole(self._participants):
             return
+        open_ = seen.open()
         for epoch in sorted(seen.dead.keys() - self._compared):
             try:
-                await self._compare_epoch(seen, epoch)
+                await self._compare_epoch(seen, epoch, open_)
             except psycopg.Error as error:
-                unreachable("", error)
+                reason = " ".join(str(error).split())
+                _log.warning("branches are compared later", epoch=epoch, reason=reason)
                 return
-            self._compared.add(epoch)
+            if epoch not in {key[0] for key in open_}:
+                self._compared.add(epoch)
 
-    async def _compare_epoch(self, seen: _RecoveryPass, epoch: int) -> None:
-        open_ = {*seen.decisions, *(_key(branch) for _, branch in seen.prepared.values())}
+    async def _compare_epoch(self, seen: _RecoveryPass, epoch: int, open_: set[Key]) -> None:
         publisher, prefix = self._participants[self._publisher], self._gid_prefix(epoch)
         after = ""
         while result := await publisher.committed(prefix, after, _BATCH_ROWS):
@@ -378,14 +384,20 @@ class Recovery:
                     if node_of(site) != self._publisher and node_of(site) in self._participants:
                         there = branch_gid(str(branch.global_id), site)
                         asked.setdefault(node_of(site), {})[there] = gid
-            alone: dict[str, None] = {}
             for node, gids in asked.items():
                 known = await self._participants[node].markers([*gids])
-                alone |= dict.fromkeys(gid for there, gid in gids.items() if known.get(there, True))
-            # markers that are removed meanwhile are removed at the Publisher first
-            still = await publisher.markers([*alone]) if alone else {}
-            for gid in filter(still.__contains__, alone):
-                await self.record_damage(gid, outcome=Outcome.COMMITTED, decided=Outcome.ABORTED)
+                alone = {there: gid for there, gid in gids.items() if known.get(there, True)}
+                # markers that are removed meanwhile are removed at the Publisher first
+                still = await publisher.markers([*alone.values()]) if alone else {}
+                for there, gid in alone.items():
+                    # a client's transaction may still be open: a fence waits for it, and determines its outcome
+                    if (
+                        gid in still
+                        and await self._participants[node].fence(there, []) is Outcome.ABORTED
+                    ):
+                        await self.record_damage(
+                            gid, outcome=Outcome.COMMITTED, decided=Outcome.ABORTED
+                        )
 
     # -- forgetting --------------------------------------------------------------------------------
 
@@ -398,13 +410,11 @@ class Recovery:
             left -= {key for key in left if key not in seen.decisions and key not in open_} - busy
 
     async def _forget_epochs(self, seen: _RecoveryPass) -> None:
-        """Remove a dead epoch once no branch or decision of it is left."""
+        """Remove a dead epoch once no branch or decision of it is left, and its branches have been compared."""
         if not seen.is_whole(self._participants):
             return
-        open_ = {key[0] for key in seen.decisions}
-        open_ |= {branch.global_id.epoch for _, branch in seen.prepared.values()}
         for epoch, fenced_s in seen.dead.items():
-            if epoch in open_ or fenced_s < self._retention_s:
+            if epoch not in self._compared or fenced_s < self._retention_s:
                 continue
             prefix = self._gid_prefix(epoch)
             try:

@@ -263,8 +263,8 @@ class Resolver:
         over = [gid for gid in old if _transaction(gid) not in open_]
         if over:
             await self._release(over)
-        there = await self._alone(await self._old(self._publisher))
-        there += [branch_gid(_transaction(gid), self._publisher.name) for gid in over]
+        there = [branch_gid(_transaction(gid), self._publisher.name) for gid in over]
+        there += await self._alone([*there, *await self._old(self._publisher)])
         if there:
             await self._publisher.forget(there)
         if over:
