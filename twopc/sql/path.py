@@ -80,4 +80,5 @@ def options(
 
 def kept_alive(dsn: str) -> str:
     """Return the connection string with `KEEPALIVE`, except for parameters that it contains."""
-    return conninfo.make_conninfo(**{**KEEPALIVE, **conninfo.conninfo_to_dict(dsn)})
+    given = conninfo.conninfo_to_dict(dsn)
+    return conninfo.make_conninfo(dsn, **{k: v for k, v in KEEPALIVE.items() if k not in given})
