@@ -13,6 +13,7 @@ from functools import partial
 from psycopg import sql
 
 from twopc import names
+from twopc.sql import path
 from twopc.sql.catalog_texts import PINNED
 from twopc.sql.fragments import COMMA, qualified
 from twopc.sql.render import compose, render
@@ -92,9 +93,7 @@ def server_texts(owner: sql.Identifier, link: LinkAddress) -> list[str]:
     options = {
         **link.options,
         "options": settings,
-        "keepalives_idle": "10",
-        "keepalives_interval": "5",
-        "keepalives_count": "3",
+        **path.KEEPALIVE,
         "tcp_user_timeout": "25000",
     }
     server = sql.Identifier(SERVER)

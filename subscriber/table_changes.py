@@ -25,6 +25,8 @@ Connection = AsyncConnection[Any]
 Change = Callable[[sql.Composable], Awaitable[int]]
 """Function that executes a statement that changes the table, and returns the number of rows."""
 
+#: Sets the path as a server prints it: SET does not accept the printed form of an empty path.
+_PATH = sql.SQL("select pg_catalog.set_config('search_path', {}, false)")
 _SEQUENCES = """
 select distinct d.refobjid::regclass::text
 from pg_attrdef k
@@ -68,11 +70,11 @@ async def changing(
     row = await cursor.fetchone()
     assert row is not None
     # SET, not SET LOCAL: after the commit, SET LOCAL would reveal a setting made by code of the table's owner
-    as_before = sql.SQL("set search_path = {}").format(f.raw(str(row[0]) or "''"))
+    as_before = _PATH.format(row[0])
     cursor = await connection.execute(f"select {SEARCH_PATH}".encode())
     row = await cursor.fetchone()
     assert row is not None
-    as_an_agent = sql.SQL("set search_path = {}").format(f.raw(str(row[0])))
+    as_an_agent = _PATH.format(row[0])
     await connection.execute(
         create_text(owner, article.schema, article.table, "select, insert, update, delete").encode()
     )

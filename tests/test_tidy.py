@@ -63,6 +63,7 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
             "publisher/log_reader/sources.py": "likewise",
             "sim/faults/call_server.py": "a fault that delays takes its time",
             "sim/topology/other_processes.py": "other processes tell nobody how far they are",
+            "sim/topology/turns.py": "another process's turn: a lock that is waited for could not use another key",
             "sim/topology/agents.py": "how far an agent of another process is: it tells nobody",
         },
     ),

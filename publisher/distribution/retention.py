@@ -243,7 +243,7 @@ async def keep_clean(
     while not stop.is_set():
         try:
             async with await AsyncConnection.connect(
-                dsn, autocommit=True, options=path.options(dsn)
+                path.kept_alive(dsn), autocommit=True, options=path.options(dsn)
             ) as connection:
                 done = await clean_up(connection, **retention)
             _log.info("cleaned up", removed=str(done), deactivated=done.deactivated)

@@ -40,7 +40,7 @@ def pinned(dsn: str, name: str, *, settings: Mapping[str, str] = _NONE, **more: 
         more: further parameters of the connection.
     """
     return conninfo.make_conninfo(
-        dsn,
+        path.kept_alive(dsn),
         application_name=name,
         client_encoding="UTF8",
         options=path.options(dsn, OUTPUT | _LASTING | dict(settings), path=None),

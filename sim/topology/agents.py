@@ -331,9 +331,10 @@ class Agents:
         """Remove articles (default: all) from a subscription; with the last subscription, drop the slot and the
         stored data.
         """
-        if await self._registration.withdraw(subscriber, articles, routines):
-            # slot and registration come last, so that an interrupted call can be repeated
-            await self.forget_publisher()
+        async with self._registration.turn():
+            if await self._registration.withdraw(subscriber, articles, routines):
+                # slot and registration come last, so that an interrupted call can be repeated
+                await self.forget_publisher()
 
     # -- while a subscription changes --------------------------------------------------------------
 

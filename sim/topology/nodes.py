@@ -98,7 +98,9 @@ class Node:
     async def connect(self) -> AsyncConnection[Any]:
         """Open an administrator's connection in autocommit mode, whose commits survive a crash of the server."""
         connection = await AsyncConnection.connect(
-            self.dsn, autocommit=True, options=path.options(self.dsn, path=None)
+            path.kept_alive(self.dsn),
+            autocommit=True,
+            options=path.options(self.dsn, path=None),
         )
         try:
             await connection.execute(DURABLE)

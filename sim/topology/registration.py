@@ -7,7 +7,8 @@ Independent of the log reader and the agents.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
 
 from twopc import names
 from twopc.distributed_article import DistributedArticle
@@ -16,6 +17,7 @@ from twopc.proc_execution import ProcArticle, beside
 from twopc.publisher import proc_execution, publication, slot, subscriptions
 from twopc.publisher.distribution import registry, routines
 from twopc.publisher.distribution.update_modes import UpdateMode, update_modes
+from twopc.sim.topology.turns import turn
 from twopc.sim.topology.wiring import TopologyWiring
 
 _PUBLISHER = "select id, slot from msrepl.mspublisher_databases where publisher = %s"
@@ -30,6 +32,35 @@ class Registration:
     def __init__(self, wiring: TopologyWiring) -> None:
         self._wiring = wiring
 
+    @asynccontextmanager
+    async def turn_of(self, subscriber: str) -> AsyncIterator[None]:
+        """Return a context in which no other command changes a Subscriber's subscription.
+
+        Raises:
+            ConfigurationError: another command changes it.
+        """
+        async with self._turn(f"the subscription of {subscriber!r}", 0.0):
+            yield
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Return a context in which no other command changes the registry or the slot; others are waited for.
+
+        Raises:
+            ConfigurationError: another command does not end in time.
+        """
+        async with self._turn("the registered subscriptions", 2 * self.slot_timeout_ms / 1000):
+            yield
+
+    @asynccontextmanager
+    async def _turn(self, what: str, timeout_s: float) -> AsyncIterator[None]:
+        if not await self.can_distribute():
+            yield
+            return
+        node = self._wiring.node(self._wiring.distribution)
+        async with await node.connect() as connection, turn(connection, what, timeout_s=timeout_s):
+            yield
+
     async def register(self) -> int:
         """Register the Publisher and its articles, as they are now, in the distribution database.
 
@@ -40,6 +71,10 @@ class Registration:
             ServerError: the slot cannot be created (the message names the obstacle), or does not exist although
                 there are subscriptions.
         """
+        async with self.turn():
+            return await self._register()
+
+    async def _register(self) -> int:
         here = await self._wiring.at_publisher()
         node = self._wiring.node(self._wiring.publisher)
         await publication.admit_log_reader(here, node.logreader_role)
@@ -82,6 +117,10 @@ class Registration:
         Raises:
             ServerError: the log ends before the end of the store; the slot is none of ours, or cannot be created.
         """
+        async with self.turn():
+            await self._restart_log()
+
+    async def _restart_log(self) -> None:
         here, distribution = await self._wiring.at_publisher(), await self._wiring.at_distribution()
         number, name = await self._distributed()
         state = await slot.look(here, name)
@@ -215,7 +254,18 @@ class Registration:
         Args:
             link_role: role of the Subscriber's link; None: the Subscriber is read-only and has no link.
         """
-        number = await self.register()
+        async with self.turn():
+            await self._announce(subscriber, articles, link_role, sync_type, routines)
+
+    async def _announce(
+        self,
+        subscriber: str,
+        articles: Sequence[DistributedArticle],
+        link_role: str | None,
+        sync_type: str,
+        routines: Sequence[ProcArticle],
+    ) -> None:
+        number = await self._register()
         distribution = await self._wiring.at_distribution()
         originator = None
         if link_role is not None:

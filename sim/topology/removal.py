@@ -26,7 +26,12 @@ class SubscriptionRemoval(TopologyComponent):
             LockTimeoutError: a transaction does not end; nothing is changed anywhere.
             SubscriptionError: a branch is prepared at the Subscriber; nothing is changed anywhere. Or the node does
                 not subscribe.
+            ConfigurationError: another command changes the subscription.
         """
+        async with self._registration.turn_of(subscriber):
+            await self._unsubscribe(subscriber)
+
+    async def _unsubscribe(self, subscriber: str) -> None:
         known = {*await self._registration.update_modes(), *await self._registration.linked()}
         there = await self._wiring.execute(
             subscriber, "select to_regclass('msrepl.mssubscription_agents') is not null"

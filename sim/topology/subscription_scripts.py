@@ -55,8 +55,19 @@ class SubscriptionScripts(TopologyComponent):
 
         Raises:
             SubscriptionError: the node subscribes already, or one of its tables does not match.
+            ConfigurationError: another command changes the subscription.
         """
         await self._wiring.admit(subscriber)
+        async with self._registration.turn_of(subscriber):
+            return await self._script(subscriber, role, filters, scripts)
+
+    async def _script(
+        self,
+        subscriber: str,
+        role: str | None,
+        filters: Mapping[str, str] | None,
+        scripts: Mapping[str, Sequence[str]] | None,
+    ) -> SyncScript:
         articles = await self._installer.choose(filters or {})
         scripts = by_article(scripts or {}, articles)
         routines = await proc_articles(await self._wiring.at_publisher())

@@ -64,17 +64,36 @@ class Subscriptions(TopologyComponent):
                 nothing is left half-installed at either end. Or a user's trigger fires before ours: then the
                 subscription exists, but is inactive until `activate`.
             ServerError: a prepared transaction (named) prevents the log from being read from here on.
+            ConfigurationError: another command changes the subscription.
         """
         node = self._wiring.node(subscriber)
         if node.kind != "subscriber":
             raise ConfigurationError(f"{subscriber!r} is the {node.kind}, not a Subscriber")
-        reads = update_mode == "read only"
         await self._wiring.admit(subscriber)
-        await self._check_new(subscriber, sync, filters, update_mode)
         if sync == "none":
+            await self._check_new(subscriber, sync, filters, update_mode)
             script = await self._scripting.script(subscriber, filters=filters, scripts=scripts)
             await self._scripting.add_sync_triggers(subscriber, script, profile=profile)
             return
+        async with self._registration.turn_of(subscriber):
+            await self._check_new(subscriber, sync, filters, update_mode)
+            result = await self._make(
+                subscriber, sync, filters, profile, scripts, reads=update_mode == "read only"
+            )
+        if result:
+            raise SubscriptionError(subscription.inactive_message(result))
+
+    async def _make(
+        self,
+        subscriber: str,
+        sync: SyncType,
+        filters: Mapping[str, str] | None,
+        profile: Profile | None,
+        scripts: Mapping[str, Sequence[str]] | None,
+        *,
+        reads: bool,
+    ) -> list[Any]:
+        """Make a subscription that does not exist; return triggers of the user that would fire before ours."""
         articles = await self._installer.choose(filters or {})
         if not articles:
             raise SubscriptionError("nothing is published yet: `twopc publish` a table first")
@@ -98,8 +117,7 @@ class Subscriptions(TopologyComponent):
         self._installer.subscribed.append(subscriber)
         await self._registration.switch_calls()
         self._agents.attend(subscriber)
-        if result:
-            raise SubscriptionError(subscription.inactive_message(result))
+        return result
 
     async def _check_new(
         self,
@@ -182,47 +200,44 @@ class Subscriptions(TopologyComponent):
         """
         done: dict[str, list[str]] = {}
         await routine_warnings.tell(await self._wiring.at_publisher())
-        published = await proc_execution.proc_articles(await self._wiring.at_publisher())
         for subscriber in subscribers or await self._agents.subscribers():
-            tables, ids = await self._there(subscriber)
-            known = {
-                each.article.name
-                for each in await self._registration.subscribed_articles(subscriber)
-            } & tables
-            articles = [
-                each for each in await self._installer.choose({}) if each.article.name not in known
-            ]
-            own = {
-                each.article_id for each in await self._registration.subscribed_routines(subscriber)
-            } & ids
-            routines = [each for each in published if each.article_id not in own]
-            done[subscriber] = [each.article.name for each in articles]
-            done[subscriber] += [each.identity for each in routines]
-            if not done[subscriber]:
-                continue
-            reads = await self._registration.is_read_only(subscriber)
-            role = None if reads else await self._installer.link_role(subscriber)
-            await self._registration.announce(
-                subscriber, articles, link_role=role, sync_type="automatic", routines=routines
-            )
-            try:
-                result = await self._bring(
-                    subscriber,
-                    articles,
-                    routines,
-                    "automatic",
-                    {},
-                    link=None,
-                    reads=reads,
-                    new=False,
-                )
-            except BaseException:
-                await self._agents.withdraw(subscriber, articles, routines)
-                raise
-            await self._registration.switch_calls()
-            if result:
-                raise SubscriptionError(subscription.inactive_message(result))
+            async with self._registration.turn_of(subscriber):
+                done[subscriber] = await self._refresh(subscriber)
         return done
+
+    async def _refresh(self, subscriber: str) -> list[str]:
+        """Give a Subscriber the articles and routines that it lacks; return their names."""
+        published = await proc_execution.proc_articles(await self._wiring.at_publisher())
+        tables, ids = await self._there(subscriber)
+        known = {
+            each.article.name for each in await self._registration.subscribed_articles(subscriber)
+        } & tables
+        articles = [
+            each for each in await self._installer.choose({}) if each.article.name not in known
+        ]
+        own = {
+            each.article_id for each in await self._registration.subscribed_routines(subscriber)
+        } & ids
+        routines = [each for each in published if each.article_id not in own]
+        names = [each.article.name for each in articles] + [each.identity for each in routines]
+        if not names:
+            return []
+        reads = await self._registration.is_read_only(subscriber)
+        role = None if reads else await self._installer.link_role(subscriber)
+        await self._registration.announce(
+            subscriber, articles, link_role=role, sync_type="automatic", routines=routines
+        )
+        try:
+            result = await self._bring(
+                subscriber, articles, routines, "automatic", {}, link=None, reads=reads, new=False
+            )
+        except BaseException:
+            await self._agents.withdraw(subscriber, articles, routines)
+            raise
+        await self._registration.switch_calls()
+        if result:
+            raise SubscriptionError(subscription.inactive_message(result))
+        return names
 
     async def _there(self, subscriber: str) -> tuple[set[str], set[int]]:
         """Return names of the articles and numbers of the routines that exist at a Subscriber.
@@ -265,7 +280,12 @@ class Subscriptions(TopologyComponent):
             SubscriptionError: the node does not subscribe, or its rows were not copied by us (21070).
             LockTimeoutError: a transaction there does not end.
             ServerError: see `Registration.restart_log`.
+            ConfigurationError: another command changes the subscription.
         """
+        async with self._registration.turn_of(subscriber):
+            await self._reinitialise(subscriber)
+
+    async def _reinitialise(self, subscriber: str) -> None:
         articles = await self._registration.chosen_articles(subscriber)
         if not articles:
             raise SubscriptionError(

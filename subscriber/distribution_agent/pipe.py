@@ -116,7 +116,9 @@ class Pipe(Channel):
         """
         settings = " ".join(f"-c {name}={value}" for name, value in options.items())
         connection = await AsyncConnection.connect(
-            dsn, autocommit=True, options=f"{path.options(dsn, path.LASTING)} {settings}".strip()
+            path.kept_alive(dsn),
+            autocommit=True,
+            options=f"{path.options(dsn, path.LASTING)} {settings}".strip(),
         )
         return cls(connection, on_notify)
 

@@ -25,6 +25,7 @@ SETTINGS = {
     "standard_conforming_strings": "off",
     "client_encoding": "LATIN1",
     "plpgsql.extra_errors": "'all'",
+    "search_path": "''",
 }
 TIMEOUTS = ("statement", "transaction", "idle_session")
 ROWS = "select id, parts, ratio, at, raw, word, whole, msrepl_tran_version from item order by id"
@@ -54,8 +55,8 @@ async def test_a_topology_is_built_and_works(make_topology: MakeTopology, name: 
         await topology.subscribe("sub1")
         await same(made)
         async with topology.transaction("sub1") as transaction:
-            await transaction.execute("update item set ratio = ratio / 3 where id = 1")
-            await transaction.execute("insert into item (ratio, word) values (2, 'b')")
+            await transaction.execute("update public.item set ratio = ratio / 3 where id = 1")
+            await transaction.execute("insert into public.item (ratio, word) values (2, 'b')")
         await same(made)
         await topology.reinitialise("sub1")
         await same(made)

@@ -173,7 +173,7 @@ class _ResolverServer:
     async def connect(self) -> AsyncConnection[Any]:
         """Open a session of the resolver at this node; raise psycopg.Error if that fails."""
         connection = await AsyncConnection.connect(
-            self._address.dsn,
+            path.kept_alive(self._address.dsn),
             autocommit=True,
             application_name=f"twopc resolver {self._at.coordinator}",
             connect_timeout=connect_timeout(ANSWER_TIMEOUT_S),

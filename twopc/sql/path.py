@@ -34,6 +34,15 @@ LASTING: Final[dict[str, str]] = {
 }
 
 
+#: Parameters of connections that may wait for the server without end: it is missed 25 s after its machine is gone. There
+#: is no limit for data that are not acknowledged, since a busy server may leave a large batch unread for long.
+KEEPALIVE: Final[dict[str, str]] = {
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+}
+
+
 def _set(settings: Mapping[str, str], how: str = "set") -> LiteralString:
     text: LiteralString = "; ".join(f"{how} {name} = '{value}'" for name, value in settings.items())  # type: ignore[assignment, unused-ignore] # names and values are the constants above
     return text
@@ -67,3 +76,9 @@ def options(
     words = [f"-c {name}={value}".replace(", ", ",") for name, value in merged.items()]
     escaped = [word[:3] + word[3:].replace(" ", r"\ ") for word in words]
     return " ".join([str(given or ""), *escaped]).strip()
+
+
+def kept_alive(dsn: str) -> str:
+    """Return the connection string with `KEEPALIVE`, except for parameters that it contains."""
+    given = conninfo.conninfo_to_dict(dsn)
+    return conninfo.make_conninfo(dsn, **{k: v for k, v in KEEPALIVE.items() if k not in given})
