@@ -286,7 +286,7 @@ class MergeSession:
             for artid in self._order
             if is_upload or artid not in self._resolvers or self._resolvers[artid].is_sent_down
         ]
-        outgoing = await sender.read(after, travelling)
+        outgoing = await self._repeat(partial(sender.read, after, travelling))
         generation = outgoing.generation
         await self._reach(f"{way}_read")
         if generation.number == after and sent.sent == after:
