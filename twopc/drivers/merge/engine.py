@@ -129,7 +129,9 @@ class MergeSession:
         publisher, subscriber = self._publisher, self._subscriber
         is_open = False
         try:
-            await together(publisher.open(alone=True), subscriber.open(alone=False))
+            await publisher.open(alone=True)
+            # an agent that the Publisher has disconnected may still be writing here
+            await subscriber.open(alone=True)
             is_open = True
             above, below = await self._greet()
             if await self._has_forgotten_ranges():
