@@ -226,9 +226,10 @@ def subscribe(
 
 def unsubscribe(subscriber: Subscriber, nodes: MergeNodes = None, folder: Folder = None) -> None:
     """Drop a subscription at both ends; the rows stay (sp_dropmergesubscription). Changes that were not sent stay unsent."""
+    from twopc.sim.merge.attachment import attach_leaving
 
     async def work(topology: MergeTopology) -> None:
         await topology.unsubscribe(subscriber)
 
-    with_merge(nodes, work, folder=folder)
+    with_merge(nodes, work, folder=folder, find=partial(attach_leaving, subscriber=subscriber))
     print(f"{subscriber}: does not subscribe any more")

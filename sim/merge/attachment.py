@@ -121,6 +121,19 @@ async def attach_subscriber(
     return MergeTopology(tree=tree, dsns=dsns, attach=True)
 
 
+async def attach_leaving(nodes: Mapping[str, str], subscriber: str) -> MergeTopology:
+    """Return the topology in which a subscription ends, which only the Publisher may know.
+
+    Raises:
+        ConfigurationError: see `attach`.
+    """
+    if subscriber in nodes and not await _does_merge(nodes, subscriber):
+        for name, dsn in bounded_dsns(nodes).items():
+            if name != subscriber and subscriber in (await _ask(name, dsn)).subscribers:
+                return await attach_subscriber(nodes, subscriber, name)
+    return await attach(nodes)
+
+
 async def _does_merge(nodes: Mapping[str, str], name: str, *, whole: bool = False) -> bool:
     """Whether a node's database merges.
 

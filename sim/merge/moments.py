@@ -45,7 +45,11 @@ class PageRange:
 
 
 async def _lock_tables(reader: Connection) -> None:
-    """Lock out schema changes: a table that is rewritten appears empty in an older snapshot."""
+    """Lock out schema changes: a table that is rewritten appears empty in an older snapshot.
+
+    Raises:
+        psycopg.errors.SerializationFailure: a table was rewritten after the snapshot.
+    """
     tables = [
         qualified(each.source_schema, each.source_object)
         for each in await stored_articles(reader)
@@ -55,6 +59,7 @@ async def _lock_tables(reader: Connection) -> None:
         await reader.execute(
             sql.SQL("lock table {} in access share mode").format(sql.SQL(", ").join(tables))
         )
+        await reader.execute("select msrepl.merge_refuse_rewritten()")
 
 
 async def close_moment(

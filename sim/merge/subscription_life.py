@@ -81,6 +81,12 @@ class MergeSubscriptions:
         await subscriptions.check_kind(subscriber, kind, priority, pair.above, pair.publisher)
         unfinished = await delivery.unfinished(pair.below)
         if unfinished is None and subscriber in await neighbours.subscriber_names(pair.above):
+            if not await self._wiring.merges(subscriber):
+                raise SubscriptionError(
+                    f"{subscriber} subscribes, as {pair.publisher} knows, and its database {pair.below.info.dbname!r} does "
+                    f"not merge: a `subscribe` was cut off, or that is another database. `twopc merge unsubscribe "
+                    f"{subscriber}`, and subscribe it again"
+                )
             raise SubscriptionError(f"{subscriber} subscribes already")
         await _refuse_unfinished_publisher(pair)
         values = {
@@ -289,6 +295,10 @@ class MergeSubscriptions:
         # subscription.
         if kind is None and await neighbours.publisher_name(pair.below) != pair.publisher:
             raise SubscriptionError(f"{subscriber} does not subscribe")
+        if not await self._wiring.merges(subscriber):  # its first initialisation was cut off
+            await subscriptions.withdraw(pair)
+            await self._wiring.forget_logins(pair)
+            return
         if others := await neighbours.subscriber_names(pair.below):
             raise SubscriptionError(
                 f"{subscriber} publishes to {', '.join(others)}: unsubscribe these first"

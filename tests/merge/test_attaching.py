@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.fix_merge import customer
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.sim.merge import MergeTopology, subscriptions
-from twopc.sim.merge.attachment import attach
+from twopc.sim.merge.attachment import attach, attach_leaving
 
 
 async def test_two_processes_run_sessions_in_turn(merge_shop: MergeTopology) -> None:
@@ -74,3 +76,34 @@ async def test_unsubscribing_that_is_cut_off(
     ) == [(0,)]
     with pytest.raises(SubscriptionError, match="ben does not subscribe"):
         await merge_shop.unsubscribe("ben")
+
+
+async def test_subscribing_that_was_killed(
+    topology: MergeTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A subscription that only the Publisher knows, after its commit, can be ended and begun again."""
+    entered = subscriptions.enter
+
+    async def cut(*arguments: Any) -> None:
+        await entered(*arguments)
+        raise KeyboardInterrupt
+
+    async def nothing(_: object) -> None:
+        """Do as a killed process does."""
+
+    await topology.execute("pub", "create table item (id int primary key)")
+    await topology.publish("item")
+    with monkeypatch.context() as patched:
+        patched.setattr(subscriptions, "enter", cut)
+        patched.setattr(subscriptions, "withdraw", nothing)
+        with pytest.raises(KeyboardInterrupt):
+            await topology.subscribe("anna")
+    with pytest.raises(SubscriptionError, match="`twopc merge unsubscribe anna`, and subscribe"):
+        await topology.subscribe("anna")
+    dsns = {name: node.dsn for name, node in topology.nodes.items()}
+    async with await attach_leaving(dsns, "anna") as other:
+        await other.unsubscribe("anna")
+        with pytest.raises(SubscriptionError, match="anna does not subscribe"):
+            await other.unsubscribe("anna")
+    await topology.subscribe("anna")
+    await topology.sync("anna")

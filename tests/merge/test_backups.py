@@ -41,6 +41,25 @@ async def test_unsubscribing_what_was_backed_up(server: EmbeddedServer) -> None:
         assert await (await admin.execute(roles, ([agent],))).fetchall() == []
 
 
+async def test_taking_away_what_was_backed_up(server: EmbeddedServer) -> None:
+    """Tables are reinitialised, left and unpublished although a backup needs the roles that write them."""
+    of_tables = "select count(*) from pg_roles where rolname ~ '^msrepl_(table|owner)_'"
+    async with await AsyncConnection.connect(server.dsn("postgres"), autocommit=True) as admin:
+        before = await (await admin.execute(of_tables)).fetchall()
+        async with MergeTopology(server=server, subscribers=("anna",)) as topology:
+            await share(topology, "item", "create table item (id int primary key)")
+            await topology.back_up("anna")
+            await topology.reinitialise("anna")
+            await topology.sync("anna")
+            await topology.back_up("pub")
+            await topology.unsubscribe("anna")
+            await topology.unpublish("item")
+            await topology.uninstall()
+            await topology.install()
+            await topology.publish("item")
+        assert await (await admin.execute(of_tables)).fetchall() == before
+
+
 FILE = """
 twopc: 1
 name: backups

@@ -190,6 +190,26 @@ async def test_one_agent_for_a_subscription(merge_shop: MergeTopology) -> None:
     assert (await merge_shop.sync("anna")).uploaded == 1
 
 
+async def test_an_agent_that_the_publisher_has_disconnected(merge_shop: MergeTopology) -> None:
+    """Until an agent that still applies rows at the Subscriber has ended, another one is refused (21036).
+
+    Rows of the older session would otherwise be written over those of the newer one.
+    """
+
+    async def another(_: str) -> None:
+        [pid] = [pid for node, pid in await merge_shop.agent_processes("anna") if node == "pub"]
+        await merge_shop.execute("pub", "select pg_terminate_backend(%s, 5000)", (pid,))
+        with pytest.raises(MergeError, match=r"at anna \(21036\)"):
+            await merge_shop.sync("anna")
+
+    merge_shop.points.arm("merge.download_read(anna)", another)
+    await merge_shop.execute("pub", "update customer set credit = 1 where id = 1")
+    with pytest.raises(MergeError, match="ended early"):
+        await merge_shop.sync("anna")
+    assert (await merge_shop.sync("anna")).resumed
+    await converge(merge_shop)
+
+
 def copy_files(server: EmbeddedServer, source: str, target: str) -> None:
     """Replace a directory of a stopped server by another, keep the owners, and start the server."""
     subprocess.run(["rm", "-rf", server.directory / target], check=True)

@@ -8,6 +8,15 @@ from tests.fix_merge import customer
 from twopc.errors import MergeError
 from twopc.sim.merge import MergeTopology
 
+#: Drops the unique index of rowguid, whose name differs from node to node.
+DROP_KEY = """
+do $$
+begin
+    execute (select format('drop index %s', i.indexrelid::regclass) from pg_index as i
+             where i.indrelid = 'customer'::regclass and not i.indisprimary);
+end
+$$
+"""
 #: Statement at a node, message of the session, and remedy.
 FAULTS = (
     ("alter table customer rename to client", "renamed to client", "alter table client rename to customer"),
@@ -17,6 +26,11 @@ FAULTS = (
      "alter table customer alter phone type text"),
     ("alter table customer enable row level security", "row security",
      "alter table customer disable row level security"),
+    ("alter table purchase set unlogged", "purchase is unlogged", "alter table purchase set logged"),
+    ("alter table customer drop phone, add phone text generated always as ('1') stored", "computes its column phone",
+     "alter table customer alter phone drop expression"),
+    (DROP_KEY, "no unique key of its column rowguid",
+     "alter table customer add unique (rowguid)"),
     ("create table child () inherits (customer)", "has a child public.child",
      "alter table child no inherit customer; drop table child"),
     ("create table whole (like purchase including defaults) partition by list (id);"

@@ -6,7 +6,7 @@
 -- MAINTAIN lets it lock the table of generations, and gives it nothing else of use; it reads no table.
 grant usage on schema msrepl to {agent};
 grant maintain on msrepl.msmerge_genhistory to {agent};
-grant execute on function msrepl.merge_hello(), msrepl.merge_articles(), msrepl.merge_schema_changes(), msrepl.merge_check_schema(integer), msrepl.merge_knows(int8, uuid), msrepl.merge_close(), msrepl.merge_rewind(),
+grant execute on function msrepl.merge_hello(), msrepl.merge_articles(), msrepl.merge_schema_changes(), msrepl.merge_check_schema(integer), msrepl.merge_knows(int8, uuid), msrepl.merge_close(), msrepl.merge_refuse_rewritten(), msrepl.merge_rewind(),
     msrepl.merge_begin_anew(int8, int8), msrepl.merge_settle(int8, int8), msrepl.merge_introduce(jsonb),
     msrepl.merge_ranges(), msrepl.merge_ranges_held(), msrepl.merge_knows_ranges(uuid[], int8[]), msrepl.merge_note_ranges(),
     msrepl.merge_learn_ranges(uuid, int8[], int8[], int8), msrepl.merge_withdraw_ranges(uuid), msrepl.merge_allot(uuid, int8, int8), msrepl.merge_receive_ranges(uuid, int8[], int8[], int8[]),

@@ -11,7 +11,7 @@ language sql stable
 set search_path = pg_catalog, pg_temp
 as $msrepl$
     with tracked as (
-        select a.*, replace(a.artid::text, '-', '') as hex, c.relrowsecurity, n.nspname, c.relname,
+        select a.*, replace(a.artid::text, '-', '') as hex, c.relrowsecurity, c.relpersistence, n.nspname, c.relname,
                format('%I.%I', n.nspname, c.relname) as here,
                case when (select s.subscriber_type from msrepl.sysmergesubscriptions as s where s.is_self) = 2
                    then a.upload_options else 'normal' end as upload,
@@ -43,6 +43,22 @@ as $msrepl$
         union all
         select 2, 'has row security, which hides rows from sessions', format('alter table %s disable row level security', t.here)
         where t.relrowsecurity
+        union all
+        select 2, 'is unlogged: a crash would empty it', format('alter table %s set logged', t.here)
+        where t.relpersistence <> 'p'
+        union all
+        select 2, format('computes its column %I, which takes no values any more', b.attname),
+               format('alter table %s alter column %I drop expression; or unsubscribe every Subscriber, unpublish the table, and publish it again',
+                      t.here, b.attname)
+        from pg_attribute as b
+        where b.attrelid = t.objid and b.attname = any (t.columns) and not b.attisdropped and b.attgenerated <> ''
+        union all
+        select 2, format('has no unique key of its column %I alone', b.attname), format('alter table %s add unique (%I)', t.here, b.attname)
+        from pg_attribute as b
+        where b.attrelid = t.objid and b.attname = t.rowguid and not b.attisdropped and not exists (
+            select from pg_index as i
+            where i.indrelid = t.objid and i.indisunique and i.indisvalid and i.indpred is null and i.indnkeyatts = 1
+                and i.indkey[0] = b.attnum)
         union all
         select 2, format('has lost its column %I', w.name),
                'rename it back; if it was dropped, unsubscribe every Subscriber, unpublish the table, and publish it again'

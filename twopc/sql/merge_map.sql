@@ -1,7 +1,7 @@
 -- msrepl.merge_map: determines which rows belong to which partitions, in the snapshot that is a generation.
 -- called by: msrepl.merge_close; twopc.drivers.merge.partitions
 -- tables:    msrepl.sysmergepartitioninfo, msrepl.sysmergearticles, msrepl.msmerge_metadata,
---            msrepl.msmerge_*_partition_mappings
+--            msrepl.msmerge_*_partition_mappings; see msrepl.merge_refuse_rewritten
 -- holes:     owner
 --
 -- It does so for all partitions, or for one as a whole. Parents come before their children. Returns how many
@@ -27,6 +27,7 @@ begin
             is_changed := is_changed or count > 0;  -- children of this article's rows come later
         end if;
     end loop;
+    perform msrepl.merge_refuse_rewritten();
     return total;
 end
 $msrepl$;

@@ -41,6 +41,7 @@ _SHARED = (
     "merge_host_name",
     "merge_suser_sname",
     "merge_partition",
+    "merge_refuse_rewritten",
     "merge_map",
     "merge_map_generation",
     "merge_close",

@@ -953,6 +953,8 @@ drop table if exists "msrepl"."msmerge_conflict_merge_t";
 -- called by: twopc.publisher.publication, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    catalogs
 -- holes:     role, role_text
+--
+-- If another database, which is a copy of this one, has objects of the role, it stays; nobody can log in with it.
 do $msrepl$
 begin
     if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_f059f10c4aed') and not exists (
@@ -960,7 +962,12 @@ begin
         where r.rolname = 'msrepl_table_c268110370c2_f059f10c4aed' and p.pronamespace = to_regnamespace('msrepl')
     ) then
         drop owned by "msrepl_table_c268110370c2_f059f10c4aed" cascade;
-        drop role "msrepl_table_c268110370c2_f059f10c4aed";
+        begin
+            drop role "msrepl_table_c268110370c2_f059f10c4aed";
+        exception
+            when dependent_objects_still_exist then
+                null;
+        end;
     end if;
 end
 $msrepl$;
@@ -969,6 +976,8 @@ $msrepl$;
 -- called by: twopc.publisher.publication, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    catalogs
 -- holes:     role, role_text
+--
+-- If another database, which is a copy of this one, has objects of the role, it stays; nobody can log in with it.
 do $msrepl$
 begin
     if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_resolver_001122334455') and not exists (
@@ -976,7 +985,12 @@ begin
         where r.rolname = 'msrepl_table_c268110370c2_resolver_001122334455' and p.pronamespace = to_regnamespace('msrepl')
     ) then
         drop owned by "msrepl_table_c268110370c2_resolver_001122334455" cascade;
-        drop role "msrepl_table_c268110370c2_resolver_001122334455";
+        begin
+            drop role "msrepl_table_c268110370c2_resolver_001122334455";
+        exception
+            when dependent_objects_still_exist then
+                null;
+        end;
     end if;
 end
 $msrepl$;

@@ -594,6 +594,8 @@ drop type if exists "msrepl"."mssync_back_row_the ""odd"" one__t%s{}\'";
 -- called by: twopc.publisher.publication, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    catalogs
 -- holes:     role, role_text
+--
+-- If another database, which is a copy of this one, has objects of the role, it stays; nobody can log in with it.
 do $msrepl$
 begin
     if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_b4c33d6dfab3') and not exists (
@@ -601,7 +603,12 @@ begin
         where r.rolname = 'msrepl_table_c268110370c2_b4c33d6dfab3' and p.pronamespace = to_regnamespace('msrepl')
     ) then
         drop owned by "msrepl_table_c268110370c2_b4c33d6dfab3" cascade;
-        drop role "msrepl_table_c268110370c2_b4c33d6dfab3";
+        begin
+            drop role "msrepl_table_c268110370c2_b4c33d6dfab3";
+        exception
+            when dependent_objects_still_exist then
+                null;
+        end;
     end if;
 end
 $msrepl$;

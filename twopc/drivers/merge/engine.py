@@ -129,7 +129,9 @@ class MergeSession:
         publisher, subscriber = self._publisher, self._subscriber
         is_open = False
         try:
-            await together(publisher.open(alone=True), subscriber.open(alone=False))
+            await publisher.open(alone=True)
+            # an agent that the Publisher has disconnected may still be writing here
+            await subscriber.open(alone=True)
             is_open = True
             above, below = await self._greet()
             if await self._has_forgotten_ranges():
@@ -286,7 +288,7 @@ class MergeSession:
             for artid in self._order
             if is_upload or artid not in self._resolvers or self._resolvers[artid].is_sent_down
         ]
-        outgoing = await sender.read(after, travelling)
+        outgoing = await self._repeat(partial(sender.read, after, travelling))
         generation = outgoing.generation
         await self._reach(f"{way}_read")
         if generation.number == after and sent.sent == after:

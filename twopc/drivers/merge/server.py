@@ -246,17 +246,15 @@ class ServerMergeEnd(ServerRanges):
     async def read(self, after: int, articles: Sequence[UUID]) -> OutgoingChanges:
         """See `MergeEndPort`."""
         assert self._connection is not None
-        [(number, guid)] = await self._rows(_CLOSE.format(self._check_schema))
         changed: dict[UUID, Sequence[Slice]] = {}
-        for artid in articles if number > after else ():
-            function = sql.Identifier(names.SCHEMA, names.merge_object("enumerate", artid))
-            query = sql.SQL(_ENUMERATE).format(function)
-            keeps_deletes = self._articles[artid].options.keeps_deletes
-            cursor = await self._connection.execute(
-                query, (after, number, keeps_deletes), binary=True
-            )
-            changed[artid] = packed_slices(artid, cursor)
-        await self._rows("commit")
+        async with self._one_commit(_CLOSE.format(self._check_schema)) as [(number, guid)]:
+            for artid in articles if number > after else ():
+                function = sql.Identifier(names.SCHEMA, names.merge_object("enumerate", artid))
+                query = sql.SQL(_ENUMERATE).format(function)
+                arguments = (after, number, self._articles[artid].options.keeps_deletes)
+                cursor = await self._connection.execute(query, arguments, binary=True)
+                changed[artid] = packed_slices(artid, cursor)
+            await self._rows("select msrepl.merge_refuse_rewritten()")
         return OutgoingChanges(generation=Generation(number=number, guid=guid), slices=changed)
 
     def _judged_rows(self, part: Slice) -> JudgedRows:
@@ -314,10 +312,9 @@ class ServerMergeEnd(ServerRanges):
         return outcome
 
     @asynccontextmanager
-    async def _one_commit(self) -> AsyncIterator[None]:
-        await self._rows(f"{_BEGIN}; {self._check_schema}")
+    async def _one_commit(self, begin: str | None = None) -> AsyncIterator[list[tuple[Any, ...]]]:
         try:
-            yield
+            yield await self._rows(begin or f"{_BEGIN}; {self._check_schema}")
         except BaseException:
             await self._roll_back()
             raise

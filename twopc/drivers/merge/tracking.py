@@ -182,12 +182,12 @@ async def uninstall(connection: Connection) -> None:
                 f"table {remaining[0].source_schema}.{remaining[0].source_object} is still merged: take it out of "
                 "the publication first"
             )
-        owner = sql.Identifier(owner_role(connection.info.dbname))
+        owner = owner_role(connection.info.dbname)
         await connection.execute(
             sql.SQL("drop schema {} cascade").format(sql.Identifier(names.SCHEMA))
         )
-        await connection.execute(compose("twopc", "drop_rights", role=owner))
-        await connection.execute(sql.SQL("drop role {}").format(owner))
+        await connection.execute(compose("twopc", "drop_rights", role=sql.Identifier(owner)))
+        await connection.execute(drop_role_text(owner).encode())
 
 
 async def stored_articles(connection: Connection) -> list[StoredMergeArticle]:
