@@ -22,6 +22,8 @@ from tests.fix_sample import SEED
 DURATIONS = Path("tests", "durations.json")
 #: With four workers on two idle cores, tests that are not slow and these take at most ten minutes with any draw.
 SLOW_S = 900.0
+#: Share of this time for the tests of one group, which one worker plays while the others go on.
+_GROUP_SHARE = 0.25
 _SLOW_FROM_S = 0.5
 
 
@@ -56,7 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         and not item.get_closest_marker("always")
     }
     seconds = {name: durations[function_of(name)] for name in slow}
-    if left_out := {slow[name] for name in leave_out(seconds, limit_s)}:
+    groups = {
+        name: mark.args[0]
+        for name, item in slow.items()
+        if (mark := item.get_closest_marker("xdist_group")) is not None
+    }
+    if left_out := {slow[name] for name in leave_out(seconds, limit_s, groups)}:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
 
@@ -78,15 +85,22 @@ def function_of(nodeid: str) -> str:
     return nodeid.partition("[")[0]
 
 
-def leave_out(seconds: Mapping[str, float], limit_s: float) -> set[str]:
-    """Return the tests that are not drawn because those drawn before take `limit_s`."""
-    left_out, total_s = set(), 0.0
+def leave_out(seconds: Mapping[str, float], limit_s: float, groups: Mapping[str, str]) -> set[str]:
+    """Return the tests that are not drawn because those drawn before take `limit_s`, or those of the same group their
+    share of it; none if all fit.
+    """
+    if sum(seconds.values()) <= limit_s:
+        return set()
+    left_out, total_s, group_s = set(), 0.0, defaultdict[str, float](float)
     for name in sorted(
         seconds, key=lambda name: random.Random(f"{os.environ[SEED]} {name}").random()
     ):
-        total_s += seconds[name]
-        if total_s > limit_s:
+        group, took_s = groups.get(name, name), seconds[name]
+        if total_s + took_s > limit_s or 0 < group_s[group] > limit_s * _GROUP_SHARE - took_s:
             left_out.add(name)
+        else:
+            total_s += took_s
+            group_s[group] += took_s
     return left_out
 
 

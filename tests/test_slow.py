@@ -53,17 +53,17 @@ def passed(project: Path, *arguments: str) -> int:
 
 def test_as_many_as_there_is_time_for(project: Path) -> None:
     assert passed(project) == 22  # all fit into the default
-    assert passed(project, "--slow-s", "30") == 6 + 2
-    assert passed(project, "--slow-s", "30", "--full") == 22
+    assert passed(project, "--slow-s", "80") == 4 + 2  # one group's share: one worker plays them
+    assert passed(project, "--slow-s", "80", "--full") == 22
     assert passed(project, "--slow-s", "inf") == 22
 
 
 def test_a_group_is_drawn_alike_and_played_by_one_worker(project: Path) -> None:
     """One worker plays the cases of a group, as each other one would start Spark or a server again."""
-    assert passed(project, "--slow-s", "30") == 6 + 2
+    assert passed(project, "--slow-s", "80") == 4 + 2
     (project / "workers").unlink()
     xdist = ("-p", "xdist", "-n", "2", "--dist", "loadgroup")
-    assert passed(project, *xdist, "--slow-s", "30") == 6 + 2
+    assert passed(project, *xdist, "--slow-s", "80") == 4 + 2
     assert len({*(project / "workers").read_text(encoding="utf-8").splitlines()}) == 1
 
 
@@ -72,7 +72,7 @@ def test_another_seed_draws_others(monkeypatch: pytest.MonkeyPatch) -> None:
     left_out = []
     for seed in ("one", "two", "one"):
         monkeypatch.setenv(SEED, seed)
-        left_out.append(leave_out(seconds, 60))
+        left_out.append(leave_out(seconds, 60, {}))
     assert left_out[0] == left_out[2] != left_out[1]
     assert {len(each) for each in left_out} == {40}
 

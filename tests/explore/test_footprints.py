@@ -68,6 +68,7 @@ UNSHOWN = {
     "_Recovery.run": _COPY,
     "_Subscriber.hold": _SAME,
     "_Subscriber.holds": _SAME,
+    "_Subscriber.unreleased.<locals>.look": _SAME,
     "Advisory.give": _SAME,
     "Connection.ask.<locals>.done": _SAME,
     "crash": _FAULT,
