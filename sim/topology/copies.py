@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 
 from twopc.articles import Article
 from twopc.distributed_article import DistributedArticle
@@ -29,6 +29,7 @@ from twopc.sim.topology.nodes import Node
 from twopc.sim.topology.registration import numbers
 from twopc.sim.topology.wiring import TopologyWiring
 from twopc.sql import path
+from twopc.sql.fragments import qualified
 from twopc.subscriber import proc_execution as routines_here
 from twopc.subscriber import propagation as procedures
 from twopc.subscriber import read_only, subscription
@@ -74,12 +75,16 @@ class ServerCopySource:
     """The Publisher of a topology; see `CopySourcePort`.
 
     Args:
+        articles: articles that are copied.
         link_role: role of the Subscriber's link; None: the Subscriber has no link.
     """
 
-    def __init__(self, wiring: TopologyWiring, link_role: str | None = None) -> None:
+    def __init__(
+        self, wiring: TopologyWiring, articles: Sequence[Article], link_role: str | None = None
+    ) -> None:
         self.name = wiring.publisher
         self._wiring = wiring
+        self._tables = [qualified(each.schema, each.table) for each in articles]
         self._link_role = link_role
 
     @asynccontextmanager
@@ -89,6 +94,10 @@ class ServerCopySource:
         async with here.transaction():
             await here.execute("set transaction isolation level repeatable read, read only")
             await here.execute(path.SET_LOCAL)
+            if self._tables:
+                # before the snapshot, in which a table that ALTER TABLE rewrites later would be empty
+                lock = sql.SQL("lock table {} in access share mode")
+                await here.execute(lock.format(sql.SQL(", ").join(self._tables)))
             yield
 
     async def snapshot(self) -> str:
@@ -355,7 +364,9 @@ class Copies(TopologyComponent):
         known = await subscriptions.subscriptions(await wiring.at_publisher())
         roles = {each.subscriber: each.link_role for each in known}
         return SnapshotAgent(
-            ServerCopySource(wiring, roles.get(target.name)),
+            ServerCopySource(
+                wiring, [each.article for each in target.articles], roles.get(target.name)
+            ),
             target,
             ServerCopyStore(self._installer, target) if wiring.distribute else None,
             runtime=Asyncio(),

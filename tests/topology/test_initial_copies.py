@@ -283,6 +283,26 @@ async def test_a_subscription_that_fails_can_be_made_again(make_topology: MakeTo
     await topology.assert_converged()
 
 
+async def test_a_table_is_not_rewritten_while_it_is_copied(make_topology: MakeTopology) -> None:
+    """A table that ALTER TABLE rewrites after the copy's snapshot is empty in it."""
+    topology = await make_topology(subscribers=("a",))
+    await topology.execute("pub", ACCOUNT)
+    await topology.execute("pub", ROWS)
+    await topology.publish("account")
+
+    async def rewrite(_: str) -> None:
+        async with await topology.node("pub").connect() as connection:
+            await connection.execute("set lock_timeout = '100ms'")
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                await connection.execute(
+                    "alter table account add note uuid default gen_random_uuid()"
+                )
+
+    topology.copies.points.arm("snapshot.taken", rewrite)
+    await topology.subscribe("a")
+    assert await topology.execute("a", "select count(*) from account") == [(5,)]
+
+
 async def test_a_stale_copy_is_refused_until_it_is_made_anew(make_topology: MakeTopology) -> None:
     """Reinitialising a stale copy lets its Subscriber change rows again."""
     topology = await make_topology(subscribers=("a",))
