@@ -48,12 +48,12 @@ class Place:
             self._write(connection, gid)
             connection.execute(f"prepare transaction '{gid}'".encode())
 
-    def commit(self, gid: str, *sites: str, calls: int = 0) -> None:
+    def commit(self, gid: str, *sites: str, calls: int = 0, node: str = "") -> None:
         """Commit a branch that inserts one row into ``t``.
 
         Its marker names the sites: ``pub`` and ``sub1`` if none is given.
         """
-        with closing(self.databases[gid.rpartition(":")[2]].connect()) as connection:
+        with closing(self.databases[node or gid.rpartition(":")[2]].connect()) as connection:
             connection.execute("begin")
             self._write(connection, gid, sites, calls)
             connection.execute("commit")

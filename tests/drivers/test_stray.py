@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from tests.drivers.place import Place
+from twopc.drivers.install import install_participant
 from twopc.drivers.participant import ServerParticipant
 from twopc.drivers.recorded_decisions import DecisionReader
 from twopc.protocol.effects import Outcome
@@ -169,3 +170,30 @@ async def test_what_the_decision_log_has_told_is_not_told_again(place: Place, ep
     for _ in "twice":
         await place.recover()
         assert await told(place) == [record]
+
+
+async def test_a_subscriber_that_only_read_is_no_damage(place: Place, epoch: int) -> None:
+    """It has no marker; a Publisher's branch is compared with the Subscriber whose changes it made."""
+    sites = ("pub", "pub/sub2", "sub1", "sub2")
+    place.commit(f"twopc:c:{epoch}:5:pub", *sites)
+    place.commit(f"twopc:c:{epoch}:5:sub1", *sites, calls=1)
+    further = f"twopc:c:{epoch}:6:pub/sub2"
+    place.commit(further, "pub/sub2", "pub", "sub1", "sub2", node="pub")
+    place.commit(f"twopc:c:{epoch}:6:sub2", "pub/sub2", "pub", "sub1", "sub2", calls=1)
+    await place.recover()
+    assert await told(place) == []
+    place.fetch("sub2", "delete from msrepl.branch_marker")
+    await place.recover()
+    assert [gid for gid, *_ in await told(place)] == [further]
+
+
+async def test_what_an_earlier_version_has_left_shows_nothing(place: Place, epoch: int) -> None:
+    """It removed markers without releasing them; the function is created when the topology is opened again."""
+    place.commit(f"twopc:c:{epoch}:5:sub1", "pub", calls=1)
+    place.fetch("sub1", "drop function msrepl.release_branches(text[])")
+    dsn = place.databases["sub1"].dsn
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        await install_participant(connection, "postgres", "postgres")
+    place.commit(later := f"twopc:c:{epoch}:6:sub1", "pub", calls=1)
+    await place.recover()
+    assert [gid for gid, *_ in await told(place)] == [later]

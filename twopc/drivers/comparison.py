@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 
 from twopc.drivers.ports import Key, ParticipantPort
-from twopc.names import BranchId, branch_gid, node_of
+from twopc.names import BranchId, branch_gid, further_branch, node_of
 from twopc.protocol.effects import Outcome
 
 _BATCH_ROWS = 10000
@@ -57,9 +57,8 @@ class Comparison:
         async for branches in self._committed(publisher, prefix, known):
             asked: dict[str, dict[str, str]] = {}
             for gid, sites in branches.items():
-                for site in sites:
-                    if node_of(site) != self._publisher and node_of(site) in self._participants:
-                        asked.setdefault(node_of(site), {})[_sibling(gid, site)] = gid
+                for site in self._partners(gid, sites):
+                    asked.setdefault(site, {})[_sibling(gid, site)] = gid
             for node, gids in asked.items():
                 markers = await self._participants[node].markers([*gids])
                 alone = {there: gid for there, gid in gids.items() if markers.get(there, True)}
@@ -69,6 +68,17 @@ class Comparison:
                     # a client's transaction may still be open: its outcome is not known before the fence
                     if gid in still and await self._is_aborted(there):
                         yield gid
+
+    def _partners(self, gid: str, sites: Collection[str]) -> list[str]:
+        """Return the Subscriber that has changed rows together with a branch at the Publisher, if it is a node. The
+        other Subscribers of its transaction may have read only, and then have no marker.
+        """
+        partners = []
+        for site in self._participants.keys() & {*sites} - {self._publisher}:
+            further = further_branch(self._publisher, site)
+            if gid == _sibling(gid, further if further in sites else self._publisher):
+                partners.append(site)
+        return partners
 
     async def _at_subscriber_alone(
         self, name: str, prefix: str, known: Collection[Key]
