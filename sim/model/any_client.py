@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from itertools import chain, count
 from typing import Any, cast
 
@@ -33,7 +32,7 @@ from twopc.sim.model.replication.articles import link_role
 from twopc.sim.model.replication.subscription import flush_log
 from twopc.sim.model.resolver_lock import ModelResolverLock, sessions_of
 from twopc.sim.model.sites import ModelSite
-from twopc.sim.model.values import Cause, Label, SqlError, StatementResult, Steps
+from twopc.sim.model.values import Cause, Label, SqlError, Steps
 from twopc.waits import link_name, link_prefix
 
 _SWEEP_S = 0.25
@@ -44,8 +43,6 @@ _SWEEPS_AWAKE = 2
 #: Seconds for which a client's commit or rollback waits for the end of its work at the Publisher.
 _ENDED_S = 10.0
 _MARK = "msrepl.any_client"
-#: Creation time of a marker whose transaction's other markers may be removed.
-_RELEASED = datetime.min.replace(tzinfo=UTC)
 
 
 class _Node:
@@ -141,33 +138,10 @@ class _Subscriber(_Node):
         return await self._site.fence(gid, [self._publisher])
 
     async def unreleased(self, gids: Collection[str]) -> list[str]:
-        table, asked = self._node.table(MARKERS), {*gids}
-        at = table.at
-
-        def look() -> list[str]:
-            self._node.notify_access(f"markers of {self._prefix[:-1]}", changed=False)
-            return sorted(
-                str(row[at["gid"]])
-                for row in table.rows()
-                if row[at["gid"]] in asked
-                and (row[at["calls"]] or row[at["pending"]])
-                and row[at["created_at"]] != _RELEASED
-            )
-
-        return await self._site.look("look for branches not released", look)
+        return await self._site.unreleased([*gids])
 
     async def release(self, gids: Collection[str]) -> None:
-        at = self._node.table(MARKERS).at["created_at"]
-
-        def release(tx: OpenTx, params: Any) -> Steps[StatementResult]:
-            for gid in gids:
-                yield from tx.change(
-                    MARKERS, (gid,), lambda old: (*old[:at], _RELEASED, *old[at + 1 :])
-                )
-            return StatementResult(tag=f"UPDATE {len(gids)}", rowcount=len(gids))
-
-        if gids:
-            await self._site.ask("release markers", lambda one: one.execute(release))
+        await self._site.release([*gids])
 
     async def flush(self) -> None:
         await self._site.ask("flush", lambda one: one.execute(_flush))

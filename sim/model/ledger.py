@@ -235,6 +235,13 @@ class LedgerSession:
         }
         yield  # makes this a generator
 
+    def settled(self, epoch: int) -> Steps[set[Key]]:
+        """Return the transactions of an epoch whose records participants need no more."""
+        self._ledger.notify_access(f"decisions of {epoch}", changed=False)
+        decisions = self._ledger.decisions
+        return {key for key in decisions if key[0] == epoch and not decisions[key].participants}
+        yield  # makes this a generator
+
     def forget(self, keys: Sequence[Key]) -> Steps[None]:
         """Remove records, without waiting for the flush."""
         for key in keys:

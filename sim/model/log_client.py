@@ -236,6 +236,10 @@ class ModelDecisionReader:
         """Return the decisions of dead epochs and of these transactions."""
         return await self._client.asked("read decisions", lambda one: one.decided(dead, keys))
 
+    async def closed(self, epoch: int) -> set[Key]:
+        """Return the transactions of an epoch whose decisions are kept as evidence."""
+        return await self._client.asked("read closed decisions", lambda one: one.settled(epoch))
+
     async def forget(self, key: Key) -> None:
         """Remove a decision whose branches are all settled."""
         await self._client.asked("forget", lambda one: one.forget([key]))

@@ -5,7 +5,8 @@ This module decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from psycopg import errors as pg
@@ -17,7 +18,7 @@ from twopc.protocol.effects import Outcome
 from twopc.sim.model.application import notify_branch_answer
 from twopc.sim.model.errors import raised
 from twopc.sim.model.network import Network
-from twopc.sim.model.node.node import ModelNode
+from twopc.sim.model.node.node import MARKERS, ModelNode
 from twopc.sim.model.node.session import NodeSession
 from twopc.sim.model.node.tx import OpenTx
 from twopc.sim.model.pool import ConnectionPool
@@ -28,6 +29,8 @@ T = TypeVar("T")
 #: A role that is a member of every role that prepares branches.
 ROLE = "postgres"
 _BUSY_S = 0.02
+#: Creation time of a marker whose transaction's other markers may be removed.
+_RELEASED = datetime.min.replace(tzinfo=UTC)
 
 
 class ModelSite(Branches):
@@ -93,6 +96,37 @@ class ModelSite(Branches):
             return {gid: [*row.participants] for gid, row in results[:rows_max]}
 
         return await self.look("compare markers", look)
+
+    async def unreleased(self, gids: Sequence[str]) -> list[str]:
+        """See `ParticipantPort`."""
+        table, asked = self._node.table(MARKERS), {*gids}
+        at = table.at
+
+        def look() -> list[str]:
+            self._node.markers(*gids)
+            return sorted(
+                str(row[at["gid"]])
+                for row in table.rows()
+                if row[at["gid"]] in asked
+                and (row[at["calls"]] or row[at["pending"]])
+                and row[at["created_at"]] != _RELEASED
+            )
+
+        return await self.look("look for branches not released", look)
+
+    async def release(self, gids: Sequence[str]) -> None:
+        """See `ParticipantPort`."""
+        at = self._node.table(MARKERS).at["created_at"]
+
+        def release(tx: OpenTx, params: Any) -> Steps[StatementResult]:
+            for gid in gids:
+                yield from tx.change(
+                    MARKERS, (gid,), lambda old: (*old[:at], _RELEASED, *old[at + 1 :])
+                )
+            return StatementResult(tag=f"UPDATE {len(gids)}", rowcount=len(gids))
+
+        if gids:
+            await self.ask("release markers", lambda one: one.execute(release))
 
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
         """See `Branches`."""

@@ -48,22 +48,24 @@ class Place:
             self._write(connection, gid)
             connection.execute(f"prepare transaction '{gid}'".encode())
 
-    def commit(self, gid: str, *sites: str) -> None:
+    def commit(self, gid: str, *sites: str, calls: int = 0, node: str = "") -> None:
         """Commit a branch that inserts one row into ``t``.
 
         Its marker names the sites: ``pub`` and ``sub1`` if none is given.
         """
-        with closing(self.databases[gid.rpartition(":")[2]].connect()) as connection:
+        with closing(self.databases[node or gid.rpartition(":")[2]].connect()) as connection:
             connection.execute("begin")
-            self._write(connection, gid, sites)
+            self._write(connection, gid, sites, calls)
             connection.execute("commit")
 
-    def _write(self, connection: psycopg.Connection, gid: str, sites: Sequence[str] = ()) -> None:
+    def _write(
+        self, connection: psycopg.Connection, gid: str, sites: Sequence[str] = (), calls: int = 0
+    ) -> None:
         connection.execute("insert into t values (%s)", (gid,))
         connection.execute(
-            "insert into msrepl.branch_marker (gid, xid, participants)"
-            " values (%s, pg_current_xact_id(), %s)",
-            (gid, [*sites] or ["pub", "sub1"]),
+            "insert into msrepl.branch_marker (gid, xid, participants, calls)"
+            " values (%s, pg_current_xact_id(), %s, %s)",
+            (gid, [*sites] or ["pub", "sub1"], calls),
         )
 
     def decide(

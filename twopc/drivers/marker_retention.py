@@ -6,7 +6,7 @@ This module must not depend on the purpose of a marker.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -21,6 +21,12 @@ BATCH = 2000
 
 class MarkersPort(Protocol):
     """Interface to the branch markers of a node."""
+
+    async def release(self, gids: Sequence[str]) -> None:
+        """At a Subscriber: record that the Publisher's markers of the same transactions may be removed. Raise
+        psycopg.Error if the node does not answer.
+        """
+        ...
 
     async def forget(self, gids: list[str]) -> None:
         """Remove the markers; raise psycopg.Error if the node does not answer."""
@@ -57,8 +63,12 @@ class MarkerRetention:
                 for name in branches:
                     gone.setdefault(node_of(name), []).append(branch_gid(gid, name))
             # Markers of a server that is down are forgotten with the epoch. The Publisher is the first: a branch
-            # of which it alone has a marker would appear not to have been committed elsewhere.
+            # of which it alone has a marker would appear not to have been committed elsewhere; and before it a
+            # Subscriber records that a missing marker there is none of a branch that was rolled back.
             with suppress(psycopg.Error):
+                subscribers = gone.keys() - {self._publisher}
+                for name in sorted(subscribers):
+                    await self._nodes[name].release(gone[name])
                 for name in sorted(gone, key=lambda name: name != self._publisher):
                     await self._nodes[name].forget(gone[name])
 

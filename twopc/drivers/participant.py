@@ -7,6 +7,7 @@ The slow path, which obtains an answer after any failure. This module must not d
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import psycopg
@@ -50,6 +51,11 @@ select true from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
 where (n.nspname, p.proname) = ('msrepl', 'forget_epoch')
 """
 _MARKERS = "select gid, fence from msrepl.branch_marker where gid = any(%s)"
+_UNRELEASED = """
+select gid from msrepl.branch_marker
+where gid = any(%s) and (calls > 0 or pending is not null) and created_at > '-infinity'
+order by gid
+"""
 #: Time to wait before a branch that another session is finishing is checked again.
 _RETRY_S = 0.02
 
@@ -120,8 +126,20 @@ class ServerParticipant(Branches):
             prefix: beginning of the gids.
             after: gid after which to start; empty to start with the first.
             rows_max: maximum number of branches.
+
+        A node without subscriptions, or with read-only ones only, has none.
         """
+        if not await self.database.fetch(_FORGETS):
+            return {}
         return dict(await self.database.fetch(_COMMITTED, (prefix, after, rows_max)))
+
+    async def unreleased(self, gids: Sequence[str]) -> list[str]:
+        """See `ParticipantPort`."""
+        return [gid for (gid,) in await self.database.fetch(_UNRELEASED, ([*gids],))]
+
+    async def release(self, gids: Sequence[str]) -> None:
+        """See `ParticipantPort`."""
+        await self.database.fetch("select msrepl.release_branches(%s)", ([*gids],))
 
     async def pause(self) -> None:
         """See `Branches`."""

@@ -68,6 +68,16 @@ class ParticipantPort(Protocol):
         """Return the final outcome of a branch; None if it is prepared."""
         ...
 
+    async def unreleased(self, gids: Sequence[str]) -> list[str]:
+        """At a Subscriber: return those of the branches that made calls at the Publisher and that `release` does not
+        let go.
+        """
+        ...
+
+    async def release(self, gids: Sequence[str]) -> None:
+        """At a Subscriber: record that the Publisher's markers of the same transactions may be removed."""
+        ...
+
     async def end_sessions(self, names: list[str]) -> list[int]:
         """End the sessions with these names, and return their process ids."""
         ...
@@ -161,6 +171,10 @@ class DecisionsPort(Protocol):
 
     async def decisions(self, dead: Sequence[int], keys: Sequence[Key]) -> dict[Key, Record]:
         """Return all decisions about the transactions in `keys`, and a limited number of those of dead epochs."""
+        ...
+
+    async def closed(self, epoch: int) -> set[Key]:
+        """Return the transactions of an epoch that `close_decision` has marked: their damage is recorded."""
         ...
 
     async def forget(self, key: Key) -> None:

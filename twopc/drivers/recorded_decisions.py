@@ -29,6 +29,9 @@ order by epoch, sequence
 limit 10000)
 order by epoch, sequence
 """
+_CLOSED = (
+    "select epoch, sequence from msrepl.decision where epoch = %s and cardinality(participants) = 0"
+)
 _FORGET = "delete from msrepl.decision where (epoch, sequence) = (%s, %s)"
 _CLOSE = "update msrepl.decision set participants = '{}' where (epoch, sequence) = (%s, %s)"
 _FORGET_EPOCH = """
@@ -74,6 +77,11 @@ class DecisionReader:
             (epoch, sequence): record_of(RecordKind(kind), tuple(participants))
             for epoch, sequence, kind, participants in rows
         }
+
+    async def closed(self, epoch: int) -> set[Key]:
+        """Return the transactions of an epoch that `close_decision` has marked."""
+        rows = await self._database.fetch(_CLOSED, (epoch,))
+        return {(epoch, sequence) for epoch, sequence in rows}
 
     async def forget(self, key: Key) -> None:
         """Delete the record of a transaction whose branches are all settled."""

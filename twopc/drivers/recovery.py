@@ -19,6 +19,7 @@ from typing import ClassVar, Self
 
 import psycopg
 
+from twopc.drivers.comparison import Comparison
 from twopc.drivers.peers import ask, unreachable
 from twopc.drivers.points import Points
 from twopc.drivers.ports import DecisionsPort, Key, ParticipantPort
@@ -105,8 +106,9 @@ class Recovery:
         self._points = points
         self._retention_s = retention_s
         self._lock = asyncio.Lock()
+        self._comparison = Comparison(participants, publisher)
         self._compared: set[int] = set()
-        """Dead epochs for which all branches committed at the Publisher alone are recorded."""
+        """Dead epochs for which all branches committed at one side alone are recorded."""
 
     async def run(
         self,
@@ -157,10 +159,9 @@ class Recovery:
             return seen.settled
 
     async def record_damage(self, gid: str, *, outcome: Outcome, decided: Outcome) -> None:
-        """Record that a branch at the Publisher ended against the decision. Raise psycopg.Error."""
-        await self._decisions.damage(
-            gid=gid, node=self._publisher, outcome=outcome, decided=decided
-        )
+        """Record that a branch ended against the decision. Raise psycopg.Error."""
+        node = node_of(gid.rpartition(":")[2])
+        await self._decisions.damage(gid=gid, node=node, outcome=outcome, decided=decided)
 
     @property
     def is_busy(self) -> bool:
@@ -352,52 +353,30 @@ class Recovery:
     # -- comparing ---------------------------------------------------------------------------------
 
     async def _compare(self, seen: _RecoveryPass) -> None:
-        """Find branches of dead processes' epochs that are committed at the Publisher alone, and record them.
+        """Find branches of dead processes' epochs that are committed at the Publisher alone or at a Subscriber alone,
+        and record them.
 
-        Such a branch was committed manually before the Subscriber's was prepared, or the Subscriber was restored:
-        no branch is prepared any more, and no inquiry would reveal the difference.
+        One of the branches was finished manually, or a node was restored: no branch is prepared any more, and no
+        inquiry would reveal the difference.
         """
         if not seen.is_whole(self._participants):
             return
-        open_ = seen.open()
+        epochs_open = {key[0] for key in seen.open()}
         for epoch in sorted(seen.dead.keys() - self._compared):
             try:
-                await self._compare_epoch(seen, epoch, open_)
+                known = seen.open() | await self._decisions.closed(epoch)
+                agent_decides = epoch in seen.variants and seen.variants[epoch].last_agent
+                async for gid, outcome in self._comparison.splits(
+                    self._gid_prefix(epoch), known, agent_decides=agent_decides
+                ):
+                    decided = Outcome.ABORTED if outcome is Outcome.COMMITTED else Outcome.COMMITTED
+                    await self.record_damage(gid, outcome=outcome, decided=decided)
             except psycopg.Error as error:
                 reason = " ".join(str(error).split())
                 _log.warning("branches are compared later", epoch=epoch, reason=reason)
                 return
-            if epoch not in {key[0] for key in open_}:
+            if epoch not in epochs_open:
                 self._compared.add(epoch)
-
-    async def _compare_epoch(self, seen: _RecoveryPass, epoch: int, open_: set[Key]) -> None:
-        publisher, prefix = self._participants[self._publisher], self._gid_prefix(epoch)
-        after = ""
-        while result := await publisher.committed(prefix, after, _BATCH_ROWS):
-            *_, after = result
-            asked: dict[str, dict[str, str]] = {}
-            for gid, sites in result.items():
-                branch = BranchId.parse(gid)
-                if branch is None or _key(branch) in open_:
-                    continue
-                for site in sites:
-                    if node_of(site) != self._publisher and node_of(site) in self._participants:
-                        there = branch_gid(str(branch.global_id), site)
-                        asked.setdefault(node_of(site), {})[there] = gid
-            for node, gids in asked.items():
-                known = await self._participants[node].markers([*gids])
-                alone = {there: gid for there, gid in gids.items() if known.get(there, True)}
-                # markers that are removed meanwhile are removed at the Publisher first
-                still = await publisher.markers([*alone.values()]) if alone else {}
-                for there, gid in alone.items():
-                    # a client's transaction may still be open: a fence waits for it, and determines its outcome
-                    if (
-                        gid in still
-                        and await self._participants[node].fence(there, []) is Outcome.ABORTED
-                    ):
-                        await self.record_damage(
-                            gid, outcome=Outcome.COMMITTED, decided=Outcome.ABORTED
-                        )
 
     # -- forgetting --------------------------------------------------------------------------------
 
@@ -418,7 +397,8 @@ class Recovery:
                 continue
             prefix = self._gid_prefix(epoch)
             try:
-                # The Publisher is the first: see `MarkerRetention`.
+                # The Publisher is the first, after the Subscribers have released: see `MarkerRetention`.
+                await self._comparison.release(prefix)
                 for participant in sorted(
                     self._participants.values(), key=lambda one: one.name != self._publisher
                 ):

@@ -88,11 +88,11 @@ class SubscriberPort(ResolverNodePort, Protocol):
         ...
 
     async def unreleased(self, gids: Collection[str]) -> list[str]:
-        """Return those of the branches that prepared one at the Publisher whose marker `release` does not let go."""
+        """See `twopc.drivers.ports.ParticipantPort`."""
         ...
 
     async def release(self, gids: Collection[str]) -> None:
-        """Record that the Publisher's markers of the same transactions may be removed."""
+        """See `twopc.drivers.ports.ParticipantPort`."""
         ...
 
     async def flush(self) -> None:

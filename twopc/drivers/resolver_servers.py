@@ -88,9 +88,6 @@ where starts_with(gid, %s) and created_at < clock_timestamp() - %s * interval '1
   and (not fence or created_at < clock_timestamp() - %s * interval '1 second')
 limit %s
 """
-_UNRELEASED = """
-select gid from msrepl.branch_marker where gid = any (%s) and prepared and created_at > '-infinity' order by gid
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,12 +291,11 @@ class SubscriberServer(_ResolverServer):
 
     async def unreleased(self, gids: Collection[str]) -> list[str]:
         """See `SubscriberPort`."""
-        rows = await self._participant.database.fetch(_UNRELEASED, ([*gids],))
-        return [gid for (gid,) in rows]
+        return await self._participant.unreleased([*gids])
 
     async def release(self, gids: Collection[str]) -> None:
         """See `SubscriberPort`."""
-        await self._participant.database.fetch("select msrepl.release_branches(%s)", ([*gids],))
+        await self._participant.release([*gids])
 
     async def flush(self) -> None:
         """See `SubscriberPort`."""
