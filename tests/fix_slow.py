@@ -21,7 +21,7 @@ from tests.fix_sample import SEED
 
 DURATIONS = Path("tests", "durations.json")
 #: With four workers on two idle cores, tests that are not slow and these take at most ten minutes with any draw.
-SLOW_S = 900.0
+SLOW_S = 700.0
 #: Share of this time for the tests of one group, which one worker plays while the others go on.
 _GROUP_SHARE = 0.25
 _SLOW_FROM_S = 0.5
