@@ -226,10 +226,12 @@ def subscribe(
 
 def unsubscribe(subscriber: Subscriber, nodes: MergeNodes = None, folder: Folder = None) -> None:
     """Drop a subscription at both ends; the rows stay (sp_dropmergesubscription). Changes that were not sent stay unsent."""
-    from twopc.sim.merge.attachment import attach_leaving
+    from twopc.sim.merge.attachment import attach_for_unsubscribe
 
     async def work(topology: MergeTopology) -> None:
         await topology.unsubscribe(subscriber)
 
-    with_merge(nodes, work, folder=folder, find=partial(attach_leaving, subscriber=subscriber))
+    with_merge(
+        nodes, work, folder=folder, find=partial(attach_for_unsubscribe, subscriber=subscriber)
+    )
     print(f"{subscriber}: does not subscribe any more")

@@ -193,7 +193,7 @@ def _document(value: Any) -> Any:
         value = asdict(value)
     if isinstance(value, Mapping):
         return {key: _document(each) for key, each in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple):
         return [_document(each) for each in value]
     return plain(value)
 

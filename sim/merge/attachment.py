@@ -121,7 +121,7 @@ async def attach_subscriber(
     return MergeTopology(tree=tree, dsns=dsns, attach=True)
 
 
-async def attach_leaving(nodes: Mapping[str, str], subscriber: str) -> MergeTopology:
+async def attach_for_unsubscribe(nodes: Mapping[str, str], subscriber: str) -> MergeTopology:
     """Return the topology in which a subscription ends, which only the Publisher may know.
 
     Raises:

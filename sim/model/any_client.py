@@ -137,12 +137,6 @@ class _Subscriber(_Node):
     async def fence(self, gid: str) -> Outcome | None:
         return await self._site.fence(gid, [self._publisher])
 
-    async def unreleased(self, gids: Collection[str]) -> list[str]:
-        return await self._site.unreleased([*gids])
-
-    async def release(self, gids: Collection[str]) -> None:
-        await self._site.release([*gids])
-
     async def flush(self) -> None:
         await self._site.ask("flush", lambda one: one.execute(_flush))
 

@@ -235,7 +235,7 @@ class LedgerSession:
         }
         yield  # makes this a generator
 
-    def settled(self, epoch: int) -> Steps[set[Key]]:
+    def closed_decisions(self, epoch: int) -> Steps[set[Key]]:
         """Return the transactions of an epoch whose records participants need no more."""
         self._ledger.notify_access(f"decisions of {epoch}", changed=False)
         decisions = self._ledger.decisions

@@ -238,7 +238,9 @@ class ModelDecisionReader:
 
     async def closed(self, epoch: int) -> set[Key]:
         """Return the transactions of an epoch whose decisions are kept as evidence."""
-        return await self._client.asked("read closed decisions", lambda one: one.settled(epoch))
+        return await self._client.asked(
+            "read closed decisions", lambda one: one.closed_decisions(epoch)
+        )
 
     async def forget(self, key: Key) -> None:
         """Remove a decision whose branches are all settled."""

@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 import psycopg
-import pytest
 
 from tests.any_client.conftest import Clients
 from tests.any_client.test_early_votes import TWICE
-from tests.any_client.test_ends import FAILS_LAST, UPDATE
+from tests.any_client.test_ends import UPDATE, fail_after_the_vote
 from twopc.protocol.effects import Outcome
 from twopc.sim import operate
 
@@ -57,17 +56,6 @@ async def fence_removed(clients: Clients) -> None:
     await clients.until(is_removed, "markers to be removed")
 
 
-async def fails_after_the_vote(clients: Clients) -> None:
-    """Let a client's transaction prepare the Publisher's branch, and then fail."""
-    fails = FAILS_LAST.format(turns=3, last="raise exception 'too late';")
-    await clients.topology.execute("sub1", fails)
-    await clients.app.execute("begin")
-    await clients.app.execute(UPDATE)
-    await clients.app.execute("insert into late values (0)")
-    with pytest.raises(psycopg.errors.RaiseException, match="too late"):
-        await clients.app.execute("commit")
-
-
 async def marked(clients: Clients, node: str) -> int:
     """Return the number of markers of branches at a node."""
     ((count,),) = await clients.rows(
@@ -93,7 +81,7 @@ async def test_rolled_back_although_the_subscriber_committed(clients: Clients) -
 async def test_committed_although_the_subscriber_rolled_back(clients: Clients) -> None:
     """The Subscriber fails after the vote, and the operator does not ask for the decision."""
     await clients.topology.any_client.stop()
-    await fails_after_the_vote(clients)
+    await fail_after_the_vote(clients)
     gid = await by_hand(clients, "commit prepared")
     record = (gid, "pub", Outcome.COMMITTED, Outcome.ABORTED)
     assert await resolved(clients, "pub", "sub1") == [record]

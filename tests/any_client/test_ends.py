@@ -40,8 +40,8 @@ async def prepared_here(clients: Clients) -> bool:
     return bool(await clients.prepared())
 
 
-async def test_what_fails_after_the_publisher_was_prepared(clients: Clients) -> None:
-    """A deferred trigger that fails after the Publisher's prepare causes a rollback by the resolver."""
+async def fail_after_the_vote(clients: Clients) -> None:
+    """Let a client's transaction prepare the Publisher's branch, and then fail in a deferred trigger."""
     text = FAILS_LAST.format(turns=3, last="raise exception 'too late';")
     await clients.topology.execute("sub1", text)
     await clients.app.execute("begin")
@@ -49,6 +49,11 @@ async def test_what_fails_after_the_publisher_was_prepared(clients: Clients) -> 
     await clients.app.execute("insert into late values (0)")
     with pytest.raises(psycopg.errors.RaiseException, match="too late"):
         await clients.app.execute("commit")
+
+
+async def test_what_fails_after_the_publisher_was_prepared(clients: Clients) -> None:
+    """A deferred trigger that fails after the Publisher's prepare causes a rollback by the resolver."""
+    await fail_after_the_vote(clients)
     await clients.settled()
     assert await clients.balances() == [100] * 4
     await clients.app.execute(UPDATE)

@@ -9,7 +9,7 @@ import pytest
 from tests.fix_merge import customer
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.sim.merge import MergeTopology, subscriptions
-from twopc.sim.merge.attachment import attach, attach_leaving
+from twopc.sim.merge.attachment import attach, attach_for_unsubscribe
 
 
 async def test_two_processes_run_sessions_in_turn(merge_shop: MergeTopology) -> None:
@@ -101,7 +101,7 @@ async def test_subscribing_that_was_killed(
     with pytest.raises(SubscriptionError, match="`twopc merge unsubscribe anna`, and subscribe"):
         await topology.subscribe("anna")
     dsns = {name: node.dsn for name, node in topology.nodes.items()}
-    async with await attach_leaving(dsns, "anna") as other:
+    async with await attach_for_unsubscribe(dsns, "anna") as other:
         await other.unsubscribe("anna")
         with pytest.raises(SubscriptionError, match="anna does not subscribe"):
             await other.unsubscribe("anna")

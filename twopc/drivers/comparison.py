@@ -42,8 +42,27 @@ class Comparison:
         async for gid in self._at_publisher_alone(prefix, known):
             yield gid, Outcome.COMMITTED
         for name in sorted(self._participants.keys() - {self._publisher}):
-            async for gid, there in self._at_subscriber_alone(name, prefix, known):
-                yield (there, Outcome.ABORTED) if agent_decides else (gid, Outcome.COMMITTED)
+            async for branches in self._committed(self._participants[name], prefix, known):
+                publisher_of = {
+                    gid: _sibling(gid, sites[0])
+                    for gid, sites in branches.items()
+                    if sites and node_of(sites[0]) == self._publisher
+                }
+                for gid in await self.subscriber_alone(name, publisher_of):
+                    if agent_decides:
+                        yield publisher_of[gid], Outcome.ABORTED
+                    else:
+                        yield gid, Outcome.COMMITTED
+
+    async def subscriber_alone(self, name: str, publisher_of: Mapping[str, str]) -> list[str]:
+        """Return those of a Subscriber's committed branches whose branch at the Publisher, given for each, did not
+        commit and never will.
+        """
+        markers = await self._participants[self._publisher].markers([*publisher_of.values()])
+        alone = [gid for gid, there in publisher_of.items() if markers.get(there, True)]
+        # read after the Publisher's markers, which are removed only after these are released
+        unreleased = await self._participants[name].unreleased(alone) if alone else []
+        return [gid for gid in unreleased if await self._is_aborted(publisher_of[gid])]
 
     async def release(self, prefix: str) -> None:
         """Let the Publisher's markers be removed; see `twopc.drivers.marker_retention`."""
@@ -79,24 +98,6 @@ class Comparison:
             if gid == _sibling(gid, further if further in sites else self._publisher):
                 partners.append(site)
         return partners
-
-    async def _at_subscriber_alone(
-        self, name: str, prefix: str, known: Collection[Key]
-    ) -> AsyncIterator[tuple[str, str]]:
-        """Yield branches of a Subscriber that are committed there, each with the Publisher's, which is not."""
-        subscriber = self._participants[name]
-        async for branches in self._committed(subscriber, prefix, known):
-            asked = {
-                gid: _sibling(gid, sites[0])
-                for gid, sites in branches.items()
-                if sites and node_of(sites[0]) == self._publisher
-            }
-            markers = await self._participants[self._publisher].markers([*asked.values()])
-            alone = [gid for gid, there in asked.items() if markers.get(there, True)]
-            # read after the Publisher's markers, which are removed only after these are released
-            for gid in await subscriber.unreleased(alone) if alone else ():
-                if await self._is_aborted(asked[gid]):
-                    yield gid, asked[gid]
 
     async def _committed(
         self, participant: ParticipantPort, prefix: str, known: Collection[Key]

@@ -158,6 +158,20 @@ class Recovery:
             await self._reach("recovery.end")
             return seen.settled
 
+    async def release(self, subscriber: str, publisher_of: Mapping[str, str]) -> None:
+        """Let the Publisher's markers of a Subscriber's branches be removed: if the Subscriber's commit is the
+        decision. Before, record the branches that ended otherwise at the Publisher. Raise psycopg.Error.
+
+        Args:
+            subscriber: its name.
+            publisher_of: the Subscriber's branches, each with the Publisher's; none is prepared.
+        """
+        for gid in await self._comparison.subscriber_alone(subscriber, publisher_of):
+            await self.record_damage(
+                publisher_of[gid], outcome=Outcome.ABORTED, decided=Outcome.COMMITTED
+            )
+        await self._participants[subscriber].release([*publisher_of])
+
     async def record_damage(self, gid: str, *, outcome: Outcome, decided: Outcome) -> None:
         """Record that a branch ended against the decision. Raise psycopg.Error."""
         node = node_of(gid.rpartition(":")[2])

@@ -87,14 +87,6 @@ class SubscriberPort(ResolverNodePort, Protocol):
         """
         ...
 
-    async def unreleased(self, gids: Collection[str]) -> list[str]:
-        """See `twopc.drivers.ports.ParticipantPort`."""
-        ...
-
-    async def release(self, gids: Collection[str]) -> None:
-        """See `twopc.drivers.ports.ParticipantPort`."""
-        ...
-
     async def flush(self) -> None:
         """Wait until every visible commit is durable."""
         ...
@@ -260,32 +252,21 @@ class Resolver:
         old = await self._old(self._subscriber)
         prepared = await self._publisher.prepared()  # read after the decisions
         open_ = {_transaction(gid) for gid in prepared}
-        over = [gid for gid in old if _transaction(gid) not in open_]
+        over = {
+            gid: branch_gid(_transaction(gid), self._publisher.name)
+            for gid in old
+            if _transaction(gid) not in open_
+        }
         if over:
-            await self._release(over)
-        there = [branch_gid(_transaction(gid), self._publisher.name) for gid in over]
+            await self._recovery.release(self._subscriber.name, over)
+        there = [*over.values()]
         there += await self._alone([*there, *await self._old(self._publisher)])
         if there:
             await self._publisher.forget(there)
         if over:
-            await self._subscriber.forget(over)
+            await self._subscriber.forget([*over])
         if len(old) < _MARKERS_BATCH:
             self._forgotten_at = now
-
-    async def _release(self, over: Sequence[str]) -> None:
-        """Let the Publisher's markers of ended transactions be removed. One that is missing before belonged to a
-        branch that was rolled back manually.
-        """
-        branch_of = {gid: branch_gid(_transaction(gid), self._publisher.name) for gid in over}
-        known = await self._publisher.markers([*branch_of.values()])
-        # read after the Publisher's markers, which another resolver removes only after it has released them
-        unreleased = await self._subscriber.unreleased(over)
-        for gid in unreleased:
-            if known.get(branch_of[gid], True):
-                await self._recovery.record_damage(
-                    branch_of[gid], outcome=Outcome.ABORTED, decided=Outcome.COMMITTED
-                )
-        await self._subscriber.release(unreleased)
 
     async def _alone(self, there: Sequence[str]) -> list[str]:
         """Return those of the Publisher's old markers that have no counterpart at the Subscriber. If they are not

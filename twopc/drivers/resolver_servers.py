@@ -289,14 +289,6 @@ class SubscriberServer(_ResolverServer):
         """See `SubscriberPort`."""
         return await self._participant.fence(gid, [self._at.publisher.name])
 
-    async def unreleased(self, gids: Collection[str]) -> list[str]:
-        """See `SubscriberPort`."""
-        return await self._participant.unreleased([*gids])
-
-    async def release(self, gids: Collection[str]) -> None:
-        """See `SubscriberPort`."""
-        await self._participant.release([*gids])
-
     async def flush(self) -> None:
         """See `SubscriberPort`."""
         _rows(await self._reader.run(_FLUSH))
