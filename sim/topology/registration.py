@@ -39,17 +39,23 @@ class Registration:
         Raises:
             ConfigurationError: another command changes it.
         """
-        async with self._turn(f"the subscription of {subscriber!r}", 0.0):
+        async with self._turn(
+            f"the subscription of {subscriber!r} to {self._wiring.publisher!r}", 0.0
+        ):
             yield
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Return a context in which no other command changes the registry or the slot; others are waited for.
+        """Return a context in which no other command changes what is registered of the Publisher, or the slot; others
+        are waited for.
 
         Raises:
             ConfigurationError: another command does not end in time.
         """
-        async with self._turn("the registered subscriptions", 2 * self.slot_timeout_ms / 1000):
+        async with self._turn(
+            f"the registered subscriptions to {self._wiring.publisher!r}",
+            2 * self.slot_timeout_ms / 1000,
+        ):
             yield
 
     @asynccontextmanager

@@ -127,3 +127,32 @@ async def test_the_last_subscription_leaves_while_another_begins(
         await one.unsubscribe("a")
         await beginning[0]
         await delivered(another, "b", "account")
+
+
+async def test_topologies_with_one_distribution_database_do_not_wait_for_each_other(
+    make_database: Callable[[], Database],
+) -> None:
+    """A Subscriber of another Publisher may have the same name."""
+    distribution = make_database().dsn
+    async with AsyncExitStack() as stack:
+        one, another = [
+            await stack.enter_async_context(
+                Topology(
+                    publisher=publisher,
+                    subscribers=("a",),
+                    dsns={
+                        publisher: make_database().dsn,
+                        "a": make_database().dsn,
+                        "distribution": distribution,
+                    },
+                    name=f"share_{publisher}_{id(stack)}",
+                    keep=True,
+                )
+            )
+            for publisher in ("north", "south")
+        ]
+        for topology in (one, another):
+            await topology.execute(topology.publisher, "create table account (id int primary key)")
+            await topology.publish("account")
+        async with one.registration.turn_of("a"), one.registration.turn():
+            await asyncio.wait_for(another.subscribe("a"), 30)
