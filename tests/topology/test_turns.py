@@ -156,3 +156,17 @@ async def test_topologies_with_one_distribution_database_do_not_wait_for_each_ot
             await topology.publish("account")
         async with one.registration.turn_of("a"), one.registration.turn():
             await asyncio.wait_for(another.subscribe("a"), 30)
+
+
+async def test_a_subscription_that_does_not_get_its_turn_leaves_nothing(
+    dsns: dict[str, str],
+) -> None:
+    """The registry is not free within the time limit, neither for the subscription nor for its removal."""
+    async with commands(dsns, 2) as (one, another):
+        await one.subscribe("b")
+        another.registration.slot_timeout_ms = 50
+        async with one.registration.turn():
+            with pytest.raises(ConfigurationError, match="another command changes the registered"):
+                await another.subscribe("a")
+        await another.subscribe("a")
+        await delivered(another, "a", "account")
