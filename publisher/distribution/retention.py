@@ -175,6 +175,23 @@ async def kept(connection: Connection) -> AsyncIterator[None]:
             await connection.execute("select pg_advisory_unlock_shared(%s, %s)", key)
 
 
+@asynccontextmanager
+async def alone(connection: Connection) -> AsyncIterator[bool]:
+    """Return a context in which no session is within `kept`, and none enters it; False if one is there now.
+
+    Args:
+        connection: in autocommit mode.
+    """
+    key = await _key(connection)
+    row = await (await connection.execute("select pg_try_advisory_lock(%s, %s)", key)).fetchone()
+    is_taken = row is not None and bool(row[0])
+    try:
+        yield is_taken and await (await connection.execute(_OTHERS)).fetchone() is None
+    finally:
+        if is_taken:
+            await connection.execute("select pg_advisory_unlock(%s, %s)", key)
+
+
 async def _key(connection: Connection) -> list[int]:
     key: list[int]
     ((*key, strangers),) = await (await connection.execute(_FREE_KEY)).fetchall()
@@ -208,17 +225,10 @@ async def clean_up(
     await connection.execute(render("twopc.publisher", "msrepl_archives").encode())
     late = await connection.execute(_ABANDON, {"archive": archive_retention})
     abandoned = tuple(folder for (folder,) in await late.fetchall())
-    key = await _key(connection)
-    row = await (await connection.execute("select pg_try_advisory_lock(%s, %s)", key)).fetchone()
-    is_taken = row is not None and bool(row[0])
-    free = is_taken and await (await connection.execute(_OTHERS)).fetchone() is None
     transactions = commands = 0
-    try:
+    async with alone(connection) as free:
         if free:
             transactions, commands = await _remove(connection, min_retention)
-    finally:
-        if is_taken:
-            await connection.execute("select pg_advisory_unlock(%s, %s)", key)
     for statement in _HISTORY:
         await connection.execute(statement.encode(), (history_retention,))
     return CleanUp(

@@ -102,9 +102,11 @@ class Installer:
     async def forget_subscriber(self, subscriber: str) -> None:
         """Remove a Subscriber's registration from the Publisher and the distribution database."""
         await self.agents.dismiss(subscriber)
-        if self.wiring.distribute:
-            await self.agents.withdraw(subscriber)
-        await subscriptions.drop_subscription(await self.wiring.at_publisher(), subscriber)
+        try:
+            if self.wiring.distribute:
+                await self.agents.withdraw(subscriber)
+        finally:  # a link without a registration would be taken for a subscription
+            await subscriptions.drop_subscription(await self.wiring.at_publisher(), subscriber)
         await self.registration.switch_calls()
 
     async def create_procedures(

@@ -17,7 +17,7 @@ from twopc.proc_execution import ProcArticle, beside
 from twopc.publisher import proc_execution, publication, slot, subscriptions
 from twopc.publisher.distribution import registry, routines
 from twopc.publisher.distribution.update_modes import UpdateMode, update_modes
-from twopc.sim.topology.turns import turn
+from twopc.sim.topology.turns import between_copies, turn
 from twopc.sim.topology.wiring import TopologyWiring
 
 _PUBLISHER = "select id, slot from msrepl.mspublisher_databases where publisher = %s"
@@ -26,7 +26,7 @@ _PUBLISHER = "select id, slot from msrepl.mspublisher_databases where publisher 
 class Registration:
     """The registered Publisher, articles and subscriptions of a topology, with the Subscribers' positions."""
 
-    #: How long a first subscription waits for transactions that are open anywhere in the cluster.
+    #: How long a new slot waits for copies, and for transactions that are open anywhere in the cluster.
     slot_timeout_ms = 30_000
 
     def __init__(self, wiring: TopologyWiring) -> None:
@@ -39,17 +39,23 @@ class Registration:
         Raises:
             ConfigurationError: another command changes it.
         """
-        async with self._turn(f"the subscription of {subscriber!r}", 0.0):
+        async with self._turn(
+            f"the subscription of {subscriber!r} to {self._wiring.publisher!r}", 0.0
+        ):
             yield
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Return a context in which no other command changes the registry or the slot; others are waited for.
+        """Return a context in which no other command changes what is registered of the Publisher, or the slot; others
+        are waited for.
 
         Raises:
             ConfigurationError: another command does not end in time.
         """
-        async with self._turn("the registered subscriptions", 2 * self.slot_timeout_ms / 1000):
+        async with self._turn(
+            f"the registered subscriptions to {self._wiring.publisher!r}",
+            2 * self.slot_timeout_ms / 1000,
+        ):
             yield
 
     @asynccontextmanager
@@ -116,6 +122,7 @@ class Registration:
 
         Raises:
             ServerError: the log ends before the end of the store; the slot is none of ours, or cannot be created.
+            ConfigurationError: the log is to begin anew, and another command is copying rows.
         """
         async with self.turn():
             await self._restart_log()
@@ -128,10 +135,17 @@ class Registration:
             begins = slot.usable(state, here.info.dbname)
             if await registry.continues(distribution, number, begins):
                 return
-        await registry.deactivate_all(distribution, number)
-        await slot.drop(here, name, end_reader=True)
-        begins = await slot.create(here, name, timeout_ms=self.slot_timeout_ms)
-        await registry.restart(distribution, number, begins, horizon=await slot.horizon(here))
+        node = self._wiring.node(self._wiring.distribution)
+        timeout_s = self.slot_timeout_ms / 1000
+        # a copy with a snapshot from before would become active without what is lost
+        async with (
+            await node.connect() as connection,
+            between_copies(connection, timeout_s=timeout_s),
+        ):
+            await registry.deactivate_all(distribution, number)
+            await slot.drop(here, name, end_reader=True)
+            begins = await slot.create(here, name, timeout_ms=self.slot_timeout_ms)
+            await registry.restart(distribution, number, begins, horizon=await slot.horizon(here))
 
     async def put_articles(self, articles: Sequence[DistributedArticle]) -> None:
         """Store the current definitions of articles in the distribution database."""

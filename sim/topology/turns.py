@@ -15,6 +15,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from twopc.errors import ConfigurationError
+from twopc.publisher.distribution import retention
 from twopc.sql.exclusive import free_key, others
 
 _NAME = "'msrepl changes of ' || %s"
@@ -48,6 +49,34 @@ async def turn(
             )
         await asyncio.sleep(_LOOK_EVERY_S)
     yield
+
+
+@asynccontextmanager
+async def between_copies(
+    connection: AsyncConnection[Any], *, timeout_s: float
+) -> AsyncIterator[None]:
+    """Return a context in which no rows are copied to any Subscriber; a copy that begins meanwhile waits.
+
+    Args:
+        connection: as for `turn`.
+        timeout_s: time to wait for copies and the clean-up.
+
+    Raises:
+        ConfigurationError: they do not end in time.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout_s
+    while True:
+        async with retention.alone(connection) as is_alone:
+            if is_alone:
+                yield
+                return
+        if loop.time() >= end:
+            raise ConfigurationError(
+                "the Publisher's log is to begin anew, and another command is copying rows to a Subscriber: wait until "
+                "it has ended, and try again"
+            )
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 async def _take(connection: AsyncConnection[Any], what: str) -> str | None:

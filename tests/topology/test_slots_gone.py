@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.in_process import twopc
-from twopc.errors import ServerError, SubscriptionError
+from twopc.errors import ConfigurationError, ServerError, SubscriptionError
 from twopc.sim import Topology
 from twopc.sim.operate import attach
 
@@ -79,3 +79,24 @@ async def test_a_slot_of_somebody_else_is_not_dropped(dsns: dict[str, str]) -> N
         with pytest.raises(ServerError, match="none of ours"):
             await topology.reinitialise("a")
         await topology.execute("pub", _DROP)
+
+
+async def test_the_log_does_not_begin_anew_during_a_copy(dsns: dict[str, str]) -> None:
+    """A copy that was made before would become active, without what was lost."""
+    async with await attach(dsns) as topology, await attach(dsns) as another:
+
+        async def lose(_: str) -> None:
+            await another.execute("pub", _DROP)
+            await another.execute("pub", "update account set balance = 1 where id = 1")
+            another.registration.slot_timeout_ms = 200
+            with pytest.raises(ConfigurationError, match="another command is copying rows"):
+                await another.reinitialise("a")
+
+        topology.copies.points.arm("snapshot.copied", lose)
+        await topology.reinitialise("b")
+        with pytest.raises(ServerError, match="`twopc reinitialise` every Subscriber"):
+            await topology.sync()
+        for name in ("a", "b"):
+            await topology.reinitialise(name)
+        await topology.sync()
+        await topology.assert_converged()

@@ -127,3 +127,46 @@ async def test_the_last_subscription_leaves_while_another_begins(
         await one.unsubscribe("a")
         await beginning[0]
         await delivered(another, "b", "account")
+
+
+async def test_topologies_with_one_distribution_database_do_not_wait_for_each_other(
+    make_database: Callable[[], Database],
+) -> None:
+    """A Subscriber of another Publisher may have the same name."""
+    distribution = make_database().dsn
+    async with AsyncExitStack() as stack:
+        one, another = [
+            await stack.enter_async_context(
+                Topology(
+                    publisher=publisher,
+                    subscribers=("a",),
+                    dsns={
+                        publisher: make_database().dsn,
+                        "a": make_database().dsn,
+                        "distribution": distribution,
+                    },
+                    name=f"share_{publisher}_{id(stack)}",
+                    keep=True,
+                )
+            )
+            for publisher in ("north", "south")
+        ]
+        for topology in (one, another):
+            await topology.execute(topology.publisher, "create table account (id int primary key)")
+            await topology.publish("account")
+        async with one.registration.turn_of("a"), one.registration.turn():
+            await asyncio.wait_for(another.subscribe("a"), 30)
+
+
+async def test_a_subscription_that_does_not_get_its_turn_leaves_nothing(
+    dsns: dict[str, str],
+) -> None:
+    """The registry is not free within the time limit, neither for the subscription nor for its removal."""
+    async with commands(dsns, 2) as (one, another):
+        await one.subscribe("b")
+        another.registration.slot_timeout_ms = 50
+        async with one.registration.turn():
+            with pytest.raises(ConfigurationError, match="another command changes the registered"):
+                await another.subscribe("a")
+        await another.subscribe("a")
+        await delivered(another, "a", "account")

@@ -17,6 +17,8 @@ from twopc.names import branch_gid, node_of
 
 #: Maximum number of transactions in one step.
 BATCH = 2000
+#: A transaction's gid, and its branches.
+_Settled = tuple[str, tuple[str, ...]]
 
 
 class MarkersPort(Protocol):
@@ -58,24 +60,38 @@ class MarkerRetention:
         """Remove the markers that are old enough."""
         until = self._runtime.time() - self._kept_s
         while batch := self._take(until):
-            gone: dict[str, list[str]] = {}
-            for gid, branches in batch:
-                for name in branches:
-                    gone.setdefault(node_of(name), []).append(branch_gid(gid, name))
             # Markers of a server that is down are forgotten with the epoch. The Publisher is the first: a branch
             # of which it alone has a marker would appear not to have been committed elsewhere; and before it a
             # Subscriber records that a missing marker there is none of a branch that was rolled back.
             with suppress(psycopg.Error):
-                subscribers = gone.keys() - {self._publisher}
-                for name in sorted(subscribers):
-                    await self._nodes[name].release(gone[name])
+                gone = _by_node(await self._released(batch))
                 for name in sorted(gone, key=lambda name: name != self._publisher):
                     await self._nodes[name].forget(gone[name])
 
-    def _take(self, until: float) -> list[tuple[str, tuple[str, ...]]]:
+    async def _released(self, batch: Sequence[_Settled]) -> list[_Settled]:
+        """Release the transactions, and return those that all their Subscribers have released."""
+        down: set[str] = set()
+        gids = _by_node(batch)
+        for name in sorted(gids.keys() - {self._publisher}):
+            try:
+                await self._nodes[name].release(gids[name])
+            except psycopg.Error:
+                down.add(name)
+        return [each for each in batch if down.isdisjoint(map(node_of, each[1]))]
+
+    def _take(self, until: float) -> list[_Settled]:
         """Return the next transactions that were settled before the given time."""
-        taken: list[tuple[str, tuple[str, ...]]] = []
+        taken: list[_Settled] = []
         while self._settled and self._settled[0][0] <= until and len(taken) < BATCH:
             _, gid, branches = self._settled.popleft()
             taken.append((gid, branches))
         return taken
+
+
+def _by_node(transactions: Sequence[_Settled]) -> dict[str, list[str]]:
+    """Return the gids of the transactions' branches at each node."""
+    results: dict[str, list[str]] = {}
+    for gid, branches in transactions:
+        for name in branches:
+            results.setdefault(node_of(name), []).append(branch_gid(gid, name))
+    return results
