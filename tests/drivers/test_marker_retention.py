@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import psycopg
-
+from tests.drivers.place import Place
 from twopc.drivers.marker_retention import MarkerRetention
+from twopc.drivers.participant import ParticipantAddress, ServerParticipant
 from twopc.drivers.runtime import Asyncio
+from twopc.names import branch_gid, further_branch, node_of
+
+MARKERS = "select gid from msrepl.branch_marker order by gid"
 
 
-class Node:
-    """A node that notes which markers it was to forget."""
-
-    def __init__(self, *, is_down: bool = False) -> None:
-        self.is_down = is_down
-        self.forgotten: list[str] = []
-
-    async def release(self, gids: Sequence[str]) -> None:
-        if self.is_down:
-            raise psycopg.OperationalError("down")
-
-    async def forget(self, gids: list[str]) -> None:
-        if self.is_down:
-            raise psycopg.OperationalError("down")
-        self.forgotten += gids
-
-
-async def test_a_subscriber_that_is_down_keeps_the_markers_of_its_transactions_only() -> None:
-    nodes = {"pub": Node(), "a": Node(is_down=True), "b": Node()}
-    retention = MarkerRetention(nodes, "pub", 0.0, Asyncio())
-    retention.over("t:1", ("pub", "a"))
-    retention.over("t:2", ("pub", "b"))
-    retention.over("t:3", ("pub", "pub/b", "a", "b"))
-    await retention.forget()
-    assert {name: node.forgotten for name, node in nodes.items()} == {
-        "pub": ["t:2:pub"],
-        "a": [],
-        "b": ["t:2:b"],
+async def test_a_subscriber_that_is_down_keeps_the_markers_of_its_transactions_only(
+    place: Place,
+) -> None:
+    dsns = {name: place.databases[name].dsn for name in ("pub", "sub2")}
+    dsns["sub1"] = "host=127.0.0.1 port=1 dbname=none"
+    nodes = {
+        name: ServerParticipant(ParticipantAddress(name=name, dsn=dsn), "c")
+        for name, dsn in dsns.items()
     }
+    retention = MarkerRetention(nodes, "pub", 0.0, Asyncio())
+    transactions = {
+        "twopc:c:1:1": ("pub", "sub1"),
+        "twopc:c:1:2": ("pub", "sub2"),
+        "twopc:c:1:3": ("pub", further_branch("pub", "sub2"), "sub1", "sub2"),
+    }
+    for gid, branches in transactions.items():
+        for name in branches:
+            place.commit(branch_gid(gid, name), node=node_of(name))
+        retention.over(gid, branches)
+    await retention.forget()
+    for participant in nodes.values():
+        await participant.close()
+
+    first, third = transactions["twopc:c:1:1"], transactions["twopc:c:1:3"]
+    kept = [branch_gid("twopc:c:1:1", name) for name in first]
+    kept += [branch_gid("twopc:c:1:3", name) for name in third]
+    for node in ("pub", "sub1", "sub2"):
+        here = [(gid,) for gid in sorted(kept) if node_of(gid.rpartition(":")[2]) == node]
+        assert sorted(place.fetch(node, MARKERS)) == here
