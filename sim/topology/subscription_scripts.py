@@ -84,10 +84,11 @@ class SubscriptionScripts(TopologyComponent):
                 )
                 target = ServerCopyTarget(self._installer, subscriber, articles, routines)
                 copying = await self._copies.agent(target)
-                async with copying.reading() as moment:
-                    routines = await proc_articles(await self._wiring.at_publisher())
-                target.routines = routines
-                await copying.start(moment, delivered=0, active=True)
+                async with copying.kept():
+                    async with copying.reading() as moment:
+                        routines = await proc_articles(await self._wiring.at_publisher())
+                    target.routines = routines
+                    await copying.start(moment, delivered=0, active=True)
             async with (
                 await Trial.connect(self._wiring.node(subscriber).dsn, autocommit=True) as trial,
                 trial.transaction(force_rollback=True),

@@ -268,6 +268,12 @@ class SnapshotAgent:
             # come before
             yield CopyMoment(snapshot=snapshot, seqno=await publisher.position())
 
+    def kept(self) -> AbstractAsyncContextManager[None]:
+        """Return a context in which stored transactions are kept: those that the copy has not seen must still be there
+        when they are looked for.
+        """
+        return self._store.kept() if self._store is not None else nullcontext()
+
     async def start(self, moment: CopyMoment, *, delivered: int, active: bool) -> None:
         """Let the Subscriber receive the transactions that its copy has not seen.
 
@@ -293,8 +299,7 @@ class SnapshotAgent:
 
     async def _copy(self, *, active: bool) -> None:
         target, store = self._subscriber, self._store
-        # transactions that the copy has not seen must still be stored when they are looked for
-        async with store.kept() if store is not None else nullcontext():
+        async with self.kept():
             async with self.reading() as moment:
                 await self._reach("snapshot.taken")
                 await target.fill()
